@@ -1,0 +1,51 @@
+"""levelfield: the level playing field for deep metric learning.
+
+The public names below are imported when first used, so that ``import levelfield`` stays cheap.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from levelfield import batches, data, losses, methods, metrics, miners, models
+    from levelfield.config import Experiment
+    from levelfield.protocol import run
+    from levelfield.space import Choice, Float, Int
+
+__all__ = [
+    "Choice",
+    "Experiment",
+    "Float",
+    "Int",
+    "batches",
+    "data",
+    "losses",
+    "methods",
+    "metrics",
+    "miners",
+    "models",
+    "run",
+]
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Choice": "levelfield.space",
+    "Float": "levelfield.space",
+    "Int": "levelfield.space",
+    "Experiment": "levelfield.config",
+    "run": "levelfield.protocol",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in __all__:
+        return importlib.import_module(f"levelfield.{name}")
+    raise AttributeError(f"module 'levelfield' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

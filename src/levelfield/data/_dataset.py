@@ -1,0 +1,95 @@
+"""What a dataset is: images, labels in class order, and a card."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from levelfield.errors import UsageError
+from levelfield.registry import Card
+
+Rows = npt.NDArray[np.int64]
+
+
+class Images(Protocol):
+    """A sequence of decoded images. Reading never depends on anything but the row."""
+
+    def __len__(self) -> int:
+        """How many images there are."""
+        ...
+
+    def read(self, row: int) -> Tensor:
+        """Image ``row`` as a uint8 tensor of shape C x H x W (RGB, or one channel)."""
+        ...
+
+    def select(self, rows: Rows) -> Images:
+        """A sequence of just these rows, in this order, that holds no way to reach the others."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetCard(Card):
+    """A dataset's card: where it comes from and under which terms."""
+
+    licence: str = ""
+    source: str = ""
+    citation: str = ""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Images with labels.
+
+    Attributes:
+        name: The registered name.
+        images: The decoded images; row i belongs to ``labels[i]``.
+        labels: int64 array of shape (N,), class ids 0..C-1 **in class order** (the order in which
+            split plans cut the classes).
+        class_names: One name per class id.
+        is_test: bool array of shape (N,): the official test samples, where the dataset has an official
+            split; None where split plans may choose.
+        roles: For sets whose test queries and gallery differ: int8 array of shape (N,), 0 = neither,
+            1 = query, 2 = gallery, 3 = both; None if every test image is both.
+        fingerprint: A hash of what the images and labels are (not of where they lie).
+    """
+
+    name: str
+    images: Images
+    labels: npt.NDArray[np.int64]
+    class_names: tuple[str, ...]
+    fingerprint: str
+    is_test: npt.NDArray[np.bool_] | None = None
+    roles: npt.NDArray[np.int8] | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        if len(self.images) != len(self.labels):
+            raise UsageError(
+                f"dataset {self.name}: {len(self.images)} images but {len(self.labels)} labels; "
+                "the two must be of the same length"
+            )
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def num_classes(self) -> int:
+        """How many classes have a name, whether or not a sample is left of them."""
+        return len(self.class_names)
+
+    def select(self, rows: Rows) -> Dataset:
+        """The dataset of just these rows; class ids and names stay as they are."""
+        return Dataset(
+            name=self.name,
+            images=self.images.select(rows),
+            labels=self.labels[rows],
+            class_names=self.class_names,
+            fingerprint=self.fingerprint,
+            is_test=None if self.is_test is None else self.is_test[rows],
+            roles=None if self.roles is None else self.roles[rows],
+            notes=self.notes,
+        )

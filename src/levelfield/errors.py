@@ -1,0 +1,43 @@
+"""The errors a user sees: one line each, naming what is wrong and the remedy."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class LevelfieldError(Exception):
+    """Base of every error that is reported as one line, without a traceback."""
+
+    exit_code = 1
+
+
+class UsageError(LevelfieldError, ValueError):
+    """The request itself is wrong: a name, a value, a path, a file that does not fit."""
+
+    exit_code = 2
+
+
+class RunError(LevelfieldError):
+    """The request was right, but carrying it out failed; what was finished before is kept."""
+
+
+class LockedTestSetError(RunError):
+    """Code tried to read the test set before the selection was frozen."""
+
+
+def did_you_mean(wrong: str, known: Iterable[str]) -> str:
+    """A suggestion to append to an error, or the list of choices, or nothing.
+
+    Example:
+        >>> did_you_mean("tripplet", ["triplet", "margin"])
+        '; did you mean "triplet"?'
+    """
+    choices = sorted(known)
+    near = difflib.get_close_matches(wrong, choices, n=1, cutoff=0.6)
+    if near:
+        return f'; did you mean "{near[0]}"?'
+    if not choices:
+        return ""
+    shown = ", ".join(choices[:12]) + (", ..." if len(choices) > 12 else "")
+    return f"; choose from {shown}"

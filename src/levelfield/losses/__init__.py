@@ -1,0 +1,45 @@
+"""Losses: one file each, holding a pure function, a thin module, a card and a search space."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from torch import nn
+
+from levelfield.registry import Card, Registry
+
+__all__ = ["LossCard", "create", "register", "registry"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossCard(Card):
+    """A loss's card.
+
+    Attributes:
+        kind: "embedding" losses compare samples of a batch with each other; "classification" losses own a
+            weight per class, take ``num_classes`` and ``embedding_size``, and want labels 0..num_classes-1.
+        tuples: Which tuples of a miner the loss can use; None if it refuses a miner.
+        own_lr: Whether the loss owns parameters that learn at a rate of their own (``loss_lr``).
+        loss_lr: The default learning rate of those parameters.
+        reported_by: Which of the papers report it ("reality-check", "revisiting", "deep-dive", "landmarks").
+    """
+
+    kind: Literal["embedding", "classification"] = "embedding"
+    tuples: Literal["pairs", "triplets"] | None = None
+    own_lr: bool = False
+    loss_lr: float = 1e-3
+    reported_by: tuple[str, ...] = ()
+
+
+registry: Registry[LossCard] = Registry("loss", LossCard, package=__name__)
+register = registry.register
+
+
+def create(name: str, /, **options: Any) -> nn.Module:
+    """The loss called ``name``, e.g. ``create("triplet", margin=0.1)``.
+
+    Calling it with embeddings (B x D), labels (B) and, optionally, a miner's tuples gives a scalar.
+    """
+    loss: nn.Module = registry.create(name, **options)
+    return loss

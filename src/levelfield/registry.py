@@ -1,0 +1,218 @@
+"""One registry for every kind of plug-in: losses, miners, samplers, datasets, trunks, methods, metrics.
+
+A registry fills itself on first use: it imports the modules of its own package (one file per plug-in),
+then the packages that declare the entry point ``levelfield.plugins``. Files of a user's own are loaded
+with :func:`load_plugin_file`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import pkgutil
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from levelfield.errors import RunError, UsageError, did_you_mean
+from levelfield.space import Space
+
+ENTRY_POINT_GROUP = "levelfield.plugins"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """What a registry knows of a plug-in besides its code.
+
+    ``summary`` defaults to the first line of the plug-in's docstring.
+    """
+
+    name: str
+    summary: str = ""
+    paper: str = ""
+    year: int | None = None
+    space: Space = field(default_factory=dict)
+
+
+CardT = TypeVar("CardT", bound=Card)
+Target = TypeVar("Target", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Entry(Generic[CardT]):
+    """A registered plug-in: how to make one, and its card."""
+
+    target: Callable[..., Any]
+    card: CardT
+
+    @property
+    def name(self) -> str:
+        """The registered name."""
+        return self.card.name
+
+    @property
+    def parameters(self) -> Mapping[str, inspect.Parameter]:
+        """The keyword arguments that ``target`` takes."""
+        return inspect.signature(self.target).parameters
+
+    @property
+    def fingerprint(self) -> str | None:
+        """The hash of the file that defines a plug-in from outside the package, else None.
+
+        It becomes part of a run's identity: editing your own loss makes new runs, not stale results.
+        """
+        module = inspect.getmodule(self.target)
+        if module is None or module.__name__.split(".")[0] == "levelfield":
+            return None
+        source = inspect.getsourcefile(self.target)
+        return hashlib.sha256(Path(source).read_bytes()).hexdigest()[:16] if source else None
+
+
+class Registry(Generic[CardT]):
+    """Named plug-ins of one kind.
+
+    Example:
+        >>> shapes = Registry("shape", Card)
+        >>> @shapes.register("square")
+        ... class Square:
+        ...     "Four equal sides."
+        >>> shapes["square"].card.summary
+        'Four equal sides.'
+        >>> shapes["sqare"]
+        Traceback (most recent call last):
+        ...
+        levelfield.errors.UsageError: unknown shape "sqare"; did you mean "square"?
+    """
+
+    def __init__(self, kind: str, card: type[CardT], *, package: str | None = None) -> None:
+        self.kind = kind
+        self._card = card
+        self._package = package
+        self._entries: dict[str, Entry[CardT]] = {}
+        self._families: dict[str, Callable[[str], Entry[CardT]]] = {}
+        self._filled = package is None
+
+    def register(self, name: str, **fields: Any) -> Callable[[Target], Target]:
+        """Decorate a class or function to make it available as ``name``; ``fields`` fill its card."""
+
+        def add(target: Target) -> Target:
+            known = self._entries.get(name)
+            if known is not None and not _same_origin(known.target, target):
+                raise UsageError(
+                    f'{self.kind} "{name}" is registered already by {_origin(known.target)}; '
+                    f"give the one in {_origin(target)} another name"
+                )
+            summary = fields.pop("summary", None) or (inspect.getdoc(target) or "").split("\n")[0]
+            self._entries[name] = Entry(target, self._card(name=name, summary=summary, **fields))
+            return target
+
+        return add
+
+    def family(self, prefix: str) -> Callable[[Callable[[str], Entry[CardT]]], Callable[[str], Entry[CardT]]]:
+        """Decorate a resolver for names of the form ``prefix:NAME``, such as ``pml:CircleLoss``."""
+
+        def add(resolve: Callable[[str], Entry[CardT]]) -> Callable[[str], Entry[CardT]]:
+            self._families[prefix] = resolve
+            return resolve
+
+        return add
+
+    def __getitem__(self, name: str) -> Entry[CardT]:
+        """The entry called ``name``; UsageError with a suggestion if there is none."""
+        self._fill()
+        if name in self._entries:
+            return self._entries[name]
+        prefix, colon, rest = name.partition(":")
+        if colon and prefix in self._families:
+            return self._families[prefix](rest)
+        families = [f"{prefix}:NAME" for prefix in self._families]
+        raise UsageError(f'unknown {self.kind} "{name}"{did_you_mean(name, [*self._entries, *families])}')
+
+    def __contains__(self, name: str) -> bool:
+        """Whether ``name`` is registered, or belongs to a family."""
+        self._fill()
+        return name in self._entries or name.partition(":")[0] in self._families
+
+    def names(self) -> list[str]:
+        """All registered names, sorted."""
+        self._fill()
+        return sorted(self._entries)
+
+    def create(self, name: str, /, *args: Any, **options: Any) -> Any:
+        """Make the plug-in called ``name``; unknown options are refused with a suggestion."""
+        entry = self[name]
+        self.check_options(entry, options)
+        return entry.target(*args, **options)
+
+    def check_options(self, entry: Entry[CardT], options: Mapping[str, object]) -> None:
+        """Refuse options that the plug-in does not take."""
+        parameters = entry.parameters
+        if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
+            return
+        for option in options:
+            if option not in parameters:
+                hint = did_you_mean(option, parameters)
+                raise UsageError(f'{self.kind} "{entry.name}" has no parameter "{option}"{hint}')
+
+    def _fill(self) -> None:
+        if self._filled:
+            return
+        self._filled = True  # first, because the modules imported below may look names up
+        package = importlib.import_module(str(self._package))
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"{self._package}.{module.name}")
+        load_entry_points()
+
+
+_entry_points_loaded = False
+
+
+def load_entry_points() -> None:
+    """Import every installed package that declares the entry point ``levelfield.plugins``, once."""
+    global _entry_points_loaded  # noqa: PLW0603 - a process imports them once
+    if _entry_points_loaded:
+        return
+    _entry_points_loaded = True
+    for point in entry_points(group=ENTRY_POINT_GROUP):
+        try:
+            point.load()
+        except Exception as error:
+            raise RunError(
+                f'plug-in "{point.name}" ({point.value}) cannot be imported: {error}; mend or uninstall it'
+            ) from error
+
+
+def load_plugin_file(path: str | Path) -> None:
+    """Run a user's Python file so that its ``@register`` decorators take effect; once per file."""
+    file = Path(path).resolve()
+    if not file.is_file():
+        raise UsageError(f"plug-in file {path} does not exist; check `plugins` in the experiment file")
+    name = f"levelfield_plugin_{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"
+    if name in sys.modules:
+        return
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"plug-in file {path} is not a Python file; it must end in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        if isinstance(error, UsageError):
+            raise
+        raise RunError(f"plug-in file {path} fails on import: {type(error).__name__}: {error}") from error
+
+
+def _origin(target: Callable[..., Any]) -> str:
+    return f"{target.__module__}.{target.__qualname__}"
+
+
+def _same_origin(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
+    """A cell or file that is run twice may register its own plug-in again."""
+    return _origin(one) == _origin(other)
