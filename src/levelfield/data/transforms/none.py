@@ -1,0 +1,33 @@
+"""No transform: images of one size are stacked as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from levelfield.data.transforms import Transform, register
+from levelfield.errors import UsageError
+
+
+@register("none")
+def none(*, train: bool) -> Transform:
+    """Stack images of one size as they are, in training and evaluation alike."""
+    return stack
+
+
+def stack(images: Sequence[Tensor], generator: torch.Generator) -> Tensor:
+    """The images, all of shape C x H x W, as one tensor B x C x H x W.
+
+    Example:
+        >>> stack([torch.zeros(1, 2, 3, dtype=torch.uint8)] * 2, torch.Generator()).shape
+        torch.Size([2, 1, 2, 3])
+    """
+    shapes = sorted({tuple(image.shape) for image in images})
+    if len(shapes) > 1:
+        raise UsageError(
+            f'transform "none" needs images of one size, got {shapes[0]} and {shapes[-1]}; '
+            "use one that resizes, such as mlrc or base"
+        )
+    return torch.stack(list(images))
