@@ -1,0 +1,170 @@
+"""Reading experiment files: presets, merging, dotted overrides, and errors that name the remedy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any, get_args
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from levelfield.config._schema import Experiment
+from levelfield.errors import UsageError, did_you_mean
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML whose ``1e-6`` is a number (YAML 1.1 reads it as text)."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    key: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:float"]
+    for key, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(
+        r"^[-+]?(\d+\.\d*([eE][-+]?\d+)?|\.\d+([eE][-+]?\d+)?|\d+[eE][-+]?\d+|\.(inf|Inf)|\.(nan|NaN))$"
+    ),
+    list("-+0123456789."),
+)
+
+
+def parse_yaml(text: str, *, origin: str) -> Any:
+    """The YAML document ``text``.
+
+    Example:
+        >>> parse_yaml("lr: 1e-6", origin="example")
+        {'lr': 1e-06}
+    """
+    try:
+        return yaml.load(text, Loader=_Loader)
+    except yaml.YAMLError as error:
+        where = " ".join(str(error).split())
+        raise UsageError(f"{origin} is not valid YAML: {where}") from error
+
+
+def load(path: Path, overrides: tuple[str, ...] = ()) -> Experiment:
+    """See :meth:`Experiment.load`."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise UsageError(f"experiment file {path} does not exist; check the path") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"experiment file {path} cannot be read: {error}") from error
+    values = parse_yaml(text, origin=str(path))
+    if not isinstance(values, dict):
+        raise UsageError(f"experiment file {path} must hold `key: value` lines, e.g. `name: my-experiment`")
+    values.setdefault("name", path.stem)
+    relative = [Path(plugin) for plugin in values.get("plugins", [])]
+    values["plugins"] = [str(plugin if plugin.is_absolute() else path.parent / plugin) for plugin in relative]
+    return build(values, overrides, origin=str(path))
+
+
+def build(values: Mapping[str, Any], overrides: tuple[str, ...] = (), *, origin: str) -> Experiment:
+    """Lay ``values`` over their preset, apply ``overrides``, validate."""
+    merged = dict(values)
+    for override in overrides:
+        merged = merge(merged, parse_override(override))
+    if merged.get("preset") is not None:
+        merged = merge(read_preset(str(merged["preset"])), merged)
+    try:
+        return Experiment.model_validate(merged)
+    except ValidationError as error:
+        raise UsageError(f"{origin}: {_explain(error)}") from error
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """``over`` laid over ``base``: mappings merge at every depth, everything else is replaced.
+
+    A section that names another plug-in replaces the section: the old one's options are not the new one's.
+
+    Example:
+        >>> merge({"search": {"trials": 50, "sampler": "gp"}}, {"search": {"trials": 3}})
+        {'search': {'trials': 3, 'sampler': 'gp'}}
+        >>> merge({"dataset": {"name": "cub200", "root": "data"}}, {"dataset": {"name": "glyphs"}})
+        {'dataset': {'name': 'glyphs'}}
+    """
+    result = dict(base)
+    for key, value in over.items():
+        old = result.get(key)
+        if not (isinstance(value, Mapping) and isinstance(old, Mapping)):
+            result[key] = value
+        elif "name" in value and "name" in old and value["name"] != old["name"] and key in _PLUGIN_SECTIONS:
+            result[key] = dict(value)
+        else:
+            result[key] = merge(old, value)
+    return result
+
+
+_PLUGIN_SECTIONS = ("dataset", "split", "trunk", "transform")
+
+
+def parse_override(text: str) -> dict[str, Any]:
+    """``a.b=value`` as nested mappings; the value is YAML.
+
+    Example:
+        >>> parse_override("search.trials=10")
+        {'search': {'trials': 10}}
+    """
+    path, equals, value = text.partition("=")
+    keys = path.strip().split(".")
+    if not equals or not all(keys):
+        raise UsageError(f'override "{text}" must look like section.key=value, e.g. search.trials=10')
+    nested: Any = parse_yaml(value, origin=f'override "{text}"')
+    for key in reversed(keys):
+        nested = {key: nested}
+    return dict(nested)
+
+
+def preset_names() -> list[str]:
+    """The presets that come with the package."""
+    folder = resources.files("levelfield.config") / "presets"
+    return sorted(item.name.removesuffix(".yaml") for item in folder.iterdir() if item.name.endswith(".yaml"))
+
+
+def preset_text(name: str) -> str:
+    """The YAML of a preset, with its comments (they say where each value comes from)."""
+    if name not in preset_names():
+        raise UsageError(f'unknown preset "{name}"{did_you_mean(name, preset_names())}')
+    return (resources.files("levelfield.config") / "presets" / f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def read_preset(name: str) -> dict[str, Any]:
+    """A preset's values; a preset may itself build on another one."""
+    values: dict[str, Any] = parse_yaml(preset_text(name), origin=f"preset {name}")
+    base = values.pop("preset", None)
+    return merge(read_preset(base), values) if base else values
+
+
+def _explain(error: ValidationError) -> str:
+    """The first problem as one line; the others are counted."""
+    problems = error.errors(include_url=False)
+    first = problems[0]
+    where = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        fields = _fields_at(first["loc"][:-1])
+        line = f'unknown key "{where}"{did_you_mean(str(first["loc"][-1]), fields)}'
+    elif first["type"] == "missing":
+        line = f'"{where}" is missing; add it, or name a preset that sets it'
+    else:
+        message = first["msg"].removeprefix("Value error, ")
+        line = f'"{where}" = {first["input"]!r}: {message[0].lower()}{message[1:]}'
+    return line if len(problems) == 1 else f"{line} (and {len(problems) - 1} more)"
+
+
+def _fields_at(location: tuple[int | str, ...]) -> list[str]:
+    """The keys that the schema knows at ``location``."""
+    model: type[BaseModel] = Experiment
+    for part in location:
+        if isinstance(part, int):
+            continue
+        annotation = model.model_fields[str(part)].annotation
+        candidates = [annotation, *get_args(annotation)]
+        nested = [c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)]
+        if not nested:
+            return []
+        model = nested[0]
+    return list(model.model_fields)

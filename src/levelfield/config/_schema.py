@@ -1,0 +1,225 @@
+"""The experiment file: everything held equal (the protocol), and the methods to compare.
+
+Sections that name a plug-in (``dataset``, ``split``, ``trunk``, ``transform``) keep further keys as that
+plug-in's own options; they are checked against its signature when the experiment is resolved.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from levelfield.errors import UsageError
+
+Scalar = float | int | bool | str
+
+
+class Section(BaseModel):
+    """A part of the experiment file; unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Plugin(BaseModel):
+    """A named plug-in; keys beyond the declared ones are its options."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    name: str
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The plug-in's own options."""
+        return dict(self.__pydantic_extra__ or {})
+
+
+class DatasetSpec(Plugin):
+    """Which images; ``root`` says where they lie and is no part of a run's identity."""
+
+    root: Path | None = None
+
+
+class SplitSpec(Plugin):
+    """Which classes are test, and which train or validate in each fold."""
+
+    name: str = "class_disjoint"
+    allow_test_feedback: bool = False
+
+
+class TrunkSpec(Plugin):
+    """The network before the head; ``frozen`` trains the head on features computed once."""
+
+    weights: str = "none"
+    mode: Literal["finetune", "frozen"] = "finetune"
+    freeze_bn: bool | Literal["train", "statistics", "all"] = False
+    views: int = Field(
+        default=0, ge=0, description="augmented views per image in frozen mode; 0 = centre crop"
+    )
+
+    @property
+    def bn_mode(self) -> Literal["train", "statistics", "all"]:
+        """What BatchNorm layers do in training; ``freeze_bn: true`` freezes their statistics."""
+        if isinstance(self.freeze_bn, bool):
+            return "statistics" if self.freeze_bn else "train"
+        return self.freeze_bn
+
+
+class HeadSpec(Section):
+    """Pooling, projection and L2 norm."""
+
+    size: int = Field(default=128, ge=1)
+    kind: Literal["linear", "mlp", "none"] = "linear"
+    pooling: Literal["avg", "max", "avg+max", "gem"] = "avg"
+    normalize: bool = True
+
+
+class TransformSpec(Plugin):
+    """How images are cropped and augmented."""
+
+    name: str = "none"
+
+
+class BatchSpec(Section):
+    """Batches of ``size``; classification losses may want another number of samples per class."""
+
+    size: int = Field(default=32, ge=1)
+    samples_per_class: int = Field(default=4, ge=1)
+    samples_per_class_classification: int = Field(default=1, ge=1)
+
+
+class OptimizerSpec(Section):
+    """The optimiser of trunk and head. Loss parameters have a rate of their own, per method."""
+
+    name: Literal["rmsprop", "adam", "adamw", "sgd"] = "rmsprop"
+    lr: float = Field(default=1e-6, gt=0)
+    head_lr: float | None = Field(default=None, gt=0)
+    weight_decay: float = Field(default=1e-4, ge=0)
+    loss_weight_decay: float = Field(default=0.0, ge=0)
+    momentum: float = Field(default=0.0, ge=0, lt=1)
+
+
+class ScheduleSpec(Section):
+    """How the learning rates change from epoch to epoch."""
+
+    name: Literal["constant", "step", "cosine"] = "constant"
+    step_size: int = Field(default=10, ge=1)
+    gamma: float = Field(default=0.1, gt=0)
+
+
+class TrainingSpec(Section):
+    """How long a run trains, and when it is measured and stopped.
+
+    A run is measured on the validation classes before training (epoch 0) and every ``evaluate_every``
+    epochs; it stops when the best epoch lies more than ``patience`` epochs back.
+    """
+
+    iterations_per_epoch: int | None = Field(default=100, ge=1)
+    max_epochs: int = Field(default=1000, ge=0)
+    evaluate_every: int = Field(default=2, ge=1)
+    patience: int | None = Field(default=9, ge=0)
+    metric: str = "map_at_r"
+    eval_batch_size: int = Field(default=256, ge=1)
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    accumulate: int = Field(default=1, ge=1)
+    clip_norm: float | None = Field(default=None, gt=0)
+    compile: bool = False
+
+
+class MethodSpec(Section):
+    """A method by name, or a new one put together from its parts.
+
+    ``set`` fixes hyperparameters (they leave the search); ``space`` replaces search ranges.
+    """
+
+    name: str
+    loss: str | None = None
+    miner: str | None = None
+    sampler: str | None = None
+    set: dict[str, Scalar] = Field(default_factory=dict)
+    space: dict[str, list[Scalar]] = Field(default_factory=dict)
+    samples_per_class: int | None = Field(default=None, ge=1)
+
+
+class SearchSpec(Section):
+    """How hyperparameters are looked for: the same budget for every method."""
+
+    trials: int = Field(default=50, ge=1)
+    sampler: Literal["gp", "tpe", "random", "grid"] = "gp"
+    parallel: int = Field(default=1, ge=1, description="trials that are in flight at once")
+
+
+class ConfirmSpec(Section):
+    """How often the selection is trained anew, with fresh seeds, for the test set."""
+
+    reruns: int = Field(default=10, ge=1)
+
+
+class EngineSpec(Section):
+    """Where runs execute. No part of a run's identity."""
+
+    workers: int = Field(default=1, ge=0, description="processes; 0 = in this process")
+    threads: int = Field(default=1, ge=1, description="CPU threads of each run")
+    device: str = "cpu"
+
+
+class Experiment(Section):
+    """One comparison: the protocol, held equal, and the methods."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    preset: str | None = None
+    seed: int = 0
+    plugins: tuple[Path, ...] = ()
+    dataset: DatasetSpec
+    split: SplitSpec = SplitSpec()
+    trunk: TrunkSpec
+    head: HeadSpec = HeadSpec()
+    transform: TransformSpec = TransformSpec()
+    batch: BatchSpec = BatchSpec()
+    optimizer: OptimizerSpec = OptimizerSpec()
+    schedule: ScheduleSpec = ScheduleSpec()
+    training: TrainingSpec = TrainingSpec()
+    metrics: tuple[str, ...] = ("precision_at_1", "r_precision", "map_at_r")
+    methods: tuple[MethodSpec, ...] = Field(min_length=1)
+    search: SearchSpec = SearchSpec()
+    confirm: ConfirmSpec = ConfirmSpec()
+    engine: EngineSpec = EngineSpec()
+
+    @field_validator("methods", mode="before")
+    @classmethod
+    def _bare_names(cls, value: Any) -> Any:
+        """``methods: [triplet]`` is short for ``methods: [{name: triplet}]``."""
+        if isinstance(value, list | tuple):
+            return [{"name": item} if isinstance(item, str) else item for item in value]
+        return value
+
+    @field_validator("methods")
+    @classmethod
+    def _unique(cls, value: tuple[MethodSpec, ...]) -> tuple[MethodSpec, ...]:
+        names = [method.name for method in value]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"method {twice[0]} is listed twice; give one of them another name and `loss:`")
+        return value
+
+    @classmethod
+    def load(cls, path: str | Path, overrides: tuple[str, ...] = ()) -> Experiment:
+        """Read an experiment file, lay it over its preset, then apply ``a.b=value`` overrides."""
+        from levelfield.config import _load
+
+        return _load.load(Path(path), overrides)
+
+    @classmethod
+    def build(cls, **values: Any) -> Experiment:
+        """An experiment from Python values; same schema, same presets, same errors as a file."""
+        from levelfield.config import _load
+
+        return _load.build(values, origin="experiment")
+
+    def method(self, name: str) -> MethodSpec:
+        """The method called ``name``."""
+        for method in self.methods:
+            if method.name == name:
+                return method
+        raise UsageError(f'experiment {self.name} has no method "{name}"')
