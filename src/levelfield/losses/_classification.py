@@ -1,0 +1,104 @@
+"""What every classification loss shares: a seeded weight per class, and the checks at its border."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from levelfield.errors import UsageError
+from levelfield.miners import Tuples
+from levelfield.seeds import torch_generator
+
+
+class ClassificationLoss(nn.Module):
+    """Base of the losses that own ``vectors_per_class`` weight vectors for each class.
+
+    A subclass implements :meth:`compute`; it gets inputs that are checked and at least float32, with
+    autocast off: a cosine rounded to bfloat16 and then scaled by 64 is no cosine any more.
+
+    The weights start as N(0, ``std``²) drawn from a stream of their own, so that a model and its loss
+    can be made in any order.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_classes: int,
+        embedding_size: int,
+        seed: int,
+        std: float = 1.0,
+        vectors_per_class: int = 1,
+    ) -> None:
+        super().__init__()
+        check_count("num_classes", num_classes)
+        check_count("embedding_size", embedding_size)
+        self.num_classes = num_classes
+        self.embedding_size = embedding_size
+        start = torch.randn(
+            num_classes * vectors_per_class, embedding_size, generator=torch_generator("class weights", seed)
+        )
+        self.weights = nn.Parameter(start * std)
+
+    def forward(self, embeddings: Tensor, labels: Tensor, tuples: Tuples | None = None) -> Tensor:
+        """The loss of ``embeddings`` (B x D) with ``labels`` (B) in 0..num_classes-1, a scalar."""
+        self._check(embeddings, labels, tuples)
+        dtype = torch.promote_types(torch.promote_types(embeddings.dtype, self.weights.dtype), torch.float32)
+        with torch.autocast(embeddings.device.type, enabled=False):
+            return self.compute(embeddings.to(dtype), labels, self.weights.to(dtype))
+
+    def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
+        """The loss itself, from inputs that are checked and of one dtype."""
+        raise NotImplementedError
+
+    def _check(self, embeddings: Tensor, labels: Tensor, tuples: Tuples | None) -> None:
+        name = type(self).__name__
+        if tuples is not None:
+            raise UsageError(
+                f"{name} compares samples with classes and takes no mined tuples; drop the miner"
+            )
+        if embeddings.ndim != 2 or embeddings.shape[1] != self.embedding_size:
+            raise UsageError(
+                f"{name} was made for embeddings of shape B x {self.embedding_size}, got "
+                f"{tuple(embeddings.shape)}; set embedding_size to the embedder's size"
+            )
+        if labels.shape != embeddings.shape[:1]:
+            raise UsageError(
+                f"{name} needs one label per embedding, got labels of shape {tuple(labels.shape)} for "
+                f"{len(embeddings)} embeddings"
+            )
+        # Under torch.compile the values are unknown, and looking at them would break the graph.
+        if not torch.compiler.is_compiling():
+            check_labels(labels, self.num_classes, name=name)
+
+
+def check_labels(labels: Tensor, num_classes: int, *, name: str = "the loss") -> None:
+    """Refuse ``labels`` (B) that are not whole numbers in 0..num_classes-1.
+
+    Example:
+        >>> check_labels(torch.tensor([0, 3]), 3, name="ArcFace")
+        Traceback (most recent call last):
+        ...
+        levelfield.errors.UsageError: ArcFace was made for labels 0..2, got 3; renumber the training ...
+    """
+    if labels.dtype.is_floating_point or labels.dtype == torch.bool:
+        raise UsageError(f"{name} needs whole-number labels, got {labels.dtype}; convert them with .long()")
+    if labels.numel() == 0:
+        return
+    low, high = torch.stack(torch.aminmax(labels)).tolist()
+    if low < 0 or high >= num_classes:
+        raise UsageError(
+            f"{name} was made for labels 0..{num_classes - 1}, got {low if low < 0 else high}; "
+            "renumber the training classes from 0 or raise num_classes"
+        )
+
+
+def check_count(name: str, value: int, *, least: int = 1) -> None:
+    """Refuse a ``value`` that is not a whole number of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise UsageError(f"{name} must be a whole number of at least {least}, got {value!r}")
+
+
+def check_positive(name: str, value: float) -> None:
+    """Refuse a ``value`` that is not above zero."""
+    if not value > 0:
+        raise UsageError(f"{name} must be above 0, got {value!r}")
