@@ -1,0 +1,55 @@
+"""Split plans, one file each: which classes or samples are for training, validation and test."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from levelfield.data._dataset import Rows
+from levelfield.data.splits._plan import Fold, SplitPlan
+from levelfield.errors import UsageError
+from levelfield.registry import Card, Registry
+
+__all__ = ["Fold", "SplitPlan", "create", "register", "registry"]
+
+registry: Registry[Card] = Registry("split plan", Card, package=__name__)
+register = registry.register
+
+
+def create(
+    name: str,
+    /,
+    labels: Rows,
+    *,
+    is_test: npt.NDArray[np.bool_] | None = None,
+    is_validation: npt.NDArray[np.bool_] | None = None,
+    **options: Any,
+) -> SplitPlan:
+    """The split plan called ``name`` for samples with these ``labels``.
+
+    Args:
+        name: A registered plan, such as "class_disjoint".
+        labels: int64 array (N,), class ids in class order.
+        is_test: bool array (N,), the dataset's official test samples, if it has them. Plans that cut the
+            classes keep to it unless their ``test_fraction`` is given.
+        is_validation: bool array (N,), the dataset's official validation samples; only "predefined" uses it.
+        **options: The plan's own options.
+
+    Example:
+        >>> plan = create("class_disjoint", np.repeat(np.arange(16), 2), folds=4)
+        >>> print(plan.describe())
+        class_disjoint, 4 folds: train 12 images, validation 4 images, test 16 images
+    """
+    labels = np.asarray(labels, dtype=np.int64)
+    if labels.ndim != 1 or not len(labels):
+        raise UsageError(f"labels must be a list of class ids, one per sample; got shape {labels.shape}")
+    official = {"is_test": is_test, "is_validation": is_validation}
+    for key, given in official.items():
+        if given is not None and np.shape(given) != labels.shape:
+            raise UsageError(
+                f"{key} has shape {np.shape(given)} but labels {labels.shape}; give one per sample"
+            )
+    plan: SplitPlan = registry.create(name, labels, **official, **options)
+    return plan

@@ -1,0 +1,96 @@
+"""The steps that plans over whole classes share: cut off the test classes, check, fold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from levelfield.data._dataset import Rows
+from levelfield.data.splits._plan import Fold
+from levelfield.errors import UsageError
+
+IsTest = npt.NDArray[np.bool_] | None
+DEFAULT_TEST_FRACTION = 0.5
+
+
+def development_and_test(
+    labels: Rows, is_test: IsTest, test_fraction: float | None, *, min_images: int = 2
+) -> tuple[Rows, Rows]:
+    """The development classes (in class order), and the test rows.
+
+    The official test samples are kept to, unless ``test_fraction`` is given; without either, the second
+    half of the classes is the test set.
+    """
+    if test_fraction is None and is_test is not None:
+        return _official(labels, np.asarray(is_test, dtype=bool), min_images)
+    fraction = DEFAULT_TEST_FRACTION if test_fraction is None else test_fraction
+    check_fraction("test_fraction", fraction)
+    classes = np.unique(labels)
+    refuse_small_classes(labels, min_images)
+    size = int(fraction * len(classes) + 1e-9)  # 0.29 * 100 is a hair below 29
+    if size == 0:
+        raise UsageError(
+            f"test_fraction={fraction:g} of {len(classes)} classes leaves no test class; raise it"
+        )
+    development, test = classes[: len(classes) - size], classes[len(classes) - size :]
+    return development, rows_of(labels, test)
+
+
+def _official(labels: Rows, is_test: npt.NDArray[np.bool_], min_images: int) -> tuple[Rows, Rows]:
+    if is_test.all() or not is_test.any():
+        raise UsageError(
+            f"the official split marks {int(is_test.sum())} of {len(labels)} samples as test; "
+            "give test_fraction to cut the classes instead"
+        )
+    development, test = np.unique(labels[~is_test]), np.unique(labels[is_test])
+    shared = np.intersect1d(development, test)
+    if len(shared):
+        raise UsageError(
+            f"{len(shared)} classes (such as {shared[0]}) are in the official training and test set alike; "
+            'give test_fraction to cut the classes instead, or use the plan "predefined" or "closed_set"'
+        )
+    refuse_small_classes(labels[~is_test], min_images)
+    return development, np.flatnonzero(is_test)
+
+
+def refuse_small_classes(labels: Rows, min_images: int = 2) -> None:
+    """UsageError if a class has fewer than ``min_images`` samples: nothing could be retrieved for it."""
+    classes, counts = np.unique(labels, return_counts=True)
+    small = classes[counts < min_images]
+    if len(small):
+        raise UsageError(
+            f"{len(small)} of {len(classes)} classes (such as {small[0]}) have fewer than {min_images} images, "
+            "but retrieval needs a second image of the same class; remove them, or set min_images=1 to keep them"
+        )
+
+
+def check_fraction(name: str, value: float) -> None:
+    """UsageError unless ``value`` lies strictly between 0 and 1."""
+    if not 0 < value < 1:
+        raise UsageError(f"{name} must lie between 0 and 1, got {value:g}")
+
+
+def check_folds(folds: int, num_classes: int) -> None:
+    """UsageError unless there are at least two folds, and a class for each."""
+    if folds < 2:
+        raise UsageError(f'folds must be at least 2, got {folds}; for one fold use the plan "fixed_ratio"')
+    if num_classes < folds:
+        raise UsageError(
+            f"{num_classes} development classes cannot make {folds} folds; use folds={max(2, num_classes)} "
+            "or fewer, a smaller test_fraction, or a dataset with more classes"
+        )
+
+
+def folds_of(labels: Rows, classes: Rows, validation: Sequence[Rows]) -> tuple[Fold, ...]:
+    """One fold per set of validation classes; it trains on the others of ``classes``."""
+    return tuple(
+        Fold(train=rows_of(labels, np.setdiff1d(classes, held_out)), validation=rows_of(labels, held_out))
+        for held_out in validation
+    )
+
+
+def rows_of(labels: Rows, classes: Rows) -> Rows:
+    """The row numbers, sorted, of the samples of these classes."""
+    return np.flatnonzero(np.isin(labels, classes)).astype(np.int64)
