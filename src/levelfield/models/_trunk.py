@@ -1,0 +1,102 @@
+"""What a trunk is: a network that takes images as transforms leave them and returns features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from levelfield.errors import UsageError
+from levelfield.registry import Card
+
+StateDict: TypeAlias = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrunkCard(Card):
+    """A trunk's card.
+
+    Attributes:
+        image_size: The side of the images that its pretrained weights were made for; 0 if any.
+        pretrained: Whether ``weights: imagenet`` exists for it.
+    """
+
+    image_size: int = 0
+    pretrained: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputRecipe:
+    """How a network's weights want its pixels: ``(pixels * scale - mean) / std``, RGB or BGR.
+
+    ``mean`` and ``std`` are in the network's own scale and channel order, as its authors print them.
+    """
+
+    mean: Sequence[float] = (0.5,)
+    std: Sequence[float] = (0.5,)
+    scale: float = 1.0
+    bgr: bool = False
+
+
+IMAGENET_INPUT = InputRecipe(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
+
+
+class Trunk(nn.Module):
+    """A network with its input convention.
+
+    Attributes:
+        name: The registered name.
+        num_features: F, the width of what ``forward`` returns.
+        spatial: Whether ``forward`` returns maps (B x F x h x w) that are still to be pooled, or B x F.
+        download: Fetches the state dict of the ImageNet weights; None if there are none.
+        adapt: Turns a state dict as published into one whose keys are those of ``network``; it drops the
+            classifier.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(
+        self,
+        network: nn.Module,
+        *,
+        name: str,
+        num_features: int,
+        spatial: bool = True,
+        inputs: InputRecipe | None = None,
+        download: Callable[[], StateDict] | None = None,
+        adapt: Callable[[StateDict], StateDict] = dict,
+    ) -> None:
+        super().__init__()
+        self.network = network
+        self.name = name
+        self.num_features = num_features
+        self.spatial = spatial
+        self.download = download
+        self.adapt = adapt
+        self.inputs = inputs or InputRecipe()
+        # Constants of the code, not of the weights: they stay out of state dicts.
+        self.register_buffer("mean", torch.tensor(self.inputs.mean).view(-1, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(self.inputs.std).view(-1, 1, 1), persistent=False)
+
+    def prepare(self, images: Tensor) -> Tensor:
+        """Images (B x C x H x W; uint8, or floats in 0..1; RGB) as the network wants them."""
+        pixels = images.float() / 255 if images.dtype == torch.uint8 else images
+        if self.inputs.bgr:
+            pixels = pixels.flip(1)
+        return (pixels * self.inputs.scale - self.mean) / self.std
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Features of images: B x F x h x w if ``spatial``, else B x F."""
+        features: Tensor = self.network(self.prepare(images))
+        return features
+
+
+def positive(name: str, option: str, value: int) -> int:
+    """``value`` if it is at least 1, else an error that names the option."""
+    if value < 1:
+        raise UsageError(f"{name}: {option} is {value}; it must be at least 1")
+    return value
