@@ -1,0 +1,164 @@
+"""A method: loss + miner + batch sampler + regulariser + its search space. The unit that is compared."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from levelfield import batches, losses, miners
+from levelfield.config import BatchSpec, MethodSpec
+from levelfield.errors import UsageError, did_you_mean
+from levelfield.space import Choice, Dimension, Float, Int, Space, Value
+
+LOSS_LR = "loss_lr"
+LOSS_LR_RANGE = Float(1e-6, 1.0, log=True)
+PARTS = ("miner", "sampler")
+
+
+@dataclass(frozen=True)
+class Method:
+    """The recipe of a method.
+
+    Hyperparameters have flat names: a loss's own (``margin``), ``miner.NAME``, ``sampler.NAME``, and
+    ``loss_lr`` for the learning rate of the loss's own parameters.
+
+    Attributes:
+        name: What reports call it.
+        loss: Registered name of the loss.
+        miner: Registered name of the miner; None hands the loss all tuples of the batch.
+        sampler: Registered name of the batch sampler.
+        samples_per_class: M of the batches; None takes the protocol's.
+        fixed: Hyperparameters that are part of the recipe and not searched.
+        ranges: Search ranges that replace those of the parts.
+    """
+
+    name: str
+    loss: str
+    miner: str | None = None
+    sampler: str = "class_balanced"
+    samples_per_class: int | None = None
+    fixed: Mapping[str, Value] = field(default_factory=dict)
+    ranges: Space = field(default_factory=dict)
+
+    @property
+    def card(self) -> losses.LossCard:
+        """The card of the loss."""
+        return losses.registry[self.loss].card
+
+    @property
+    def space(self) -> dict[str, Dimension]:
+        """What is searched: the parts' spaces, less what is fixed."""
+        space: dict[str, Dimension] = dict(self.card.space)
+        if self.card.own_lr:
+            space[LOSS_LR] = LOSS_LR_RANGE
+        if self.miner is not None:
+            miner_space = miners.registry[self.miner].card.space
+            space |= {f"miner.{name}": dimension for name, dimension in miner_space.items()}
+        space |= self.ranges
+        return {name: dimension for name, dimension in space.items() if name not in self.fixed}
+
+    @property
+    def parameters(self) -> list[str]:
+        """Every hyperparameter that may be set, searched or not."""
+        reserved = {"num_classes", "embedding_size", "seed", "generator"}
+        names = [name for name in losses.registry[self.loss].parameters if name not in reserved]
+        if self.card.own_lr:
+            names.append(LOSS_LR)
+        if self.miner is not None:
+            found = miners.registry[self.miner].parameters
+            names += [f"miner.{name}" for name in found if name not in reserved]
+        reserved |= {"labels", "batch_size", "samples_per_class"}
+        found = batches.registry[self.sampler].parameters
+        return names + [f"sampler.{name}" for name in found if name not in reserved]
+
+    @property
+    def defaults(self) -> dict[str, Value]:
+        """The papers' values for everything in the space."""
+        sources = {"": losses.registry[self.loss].parameters}
+        if self.miner is not None:
+            sources["miner."] = miners.registry[self.miner].parameters
+        values: dict[str, Value] = {LOSS_LR: self.card.loss_lr} if self.card.own_lr else {}
+        for prefix, parameters in sources.items():
+            for name, parameter in parameters.items():
+                if parameter.default is not inspect.Parameter.empty:
+                    values[prefix + name] = parameter.default
+        return {name: values[name] for name in self.space if name in values}
+
+    def with_samples(self, batch: BatchSpec) -> int:
+        """M: samples per class in a batch, under this protocol."""
+        if self.samples_per_class is not None:
+            return self.samples_per_class
+        if self.card.kind == "classification":
+            return batch.samples_per_class_classification
+        return batch.samples_per_class
+
+    def check(self, hyperparameters: Mapping[str, Value]) -> None:
+        """Refuse names that the method does not have and values outside their range."""
+        known = self.parameters
+        space = self.space | dict(self.ranges)
+        full = Method(self.name, self.loss, self.miner, self.sampler).space | space
+        for name, value in hyperparameters.items():
+            if name not in known and "**" not in known:
+                raise UsageError(
+                    f'method {self.name} has no hyperparameter "{name}"{did_you_mean(name, known)}'
+                )
+            if name in full and not full[name].contains(value):
+                from levelfield.space import describe
+
+                raise UsageError(
+                    f"method {self.name}: {name} = {value} is outside its range {describe(full[name])}; "
+                    f"choose a value inside, or widen the range with `space: {{{name}: [low, high]}}`"
+                )
+
+
+def part_options(hyperparameters: Mapping[str, Value], part: str) -> dict[str, Value]:
+    """The options of one part, "loss", "miner" or "sampler", out of flat hyperparameters.
+
+    Example:
+        >>> part_options({"margin": 0.1, "miner.epsilon": 0.2, "loss_lr": 1e-3}, "loss")
+        {'margin': 0.1}
+    """
+    if part == "loss":
+        return {k: v for k, v in hyperparameters.items() if "." not in k and k != LOSS_LR}
+    prefix = f"{part}."
+    return {k.removeprefix(prefix): v for k, v in hyperparameters.items() if k.startswith(prefix)}
+
+
+def apply_spec(method: Method, spec: MethodSpec) -> Method:
+    """``method`` with the changes that an experiment file asks for."""
+    changed = Method(
+        name=spec.name,
+        loss=spec.loss or method.loss,
+        miner=spec.miner or method.miner,
+        sampler=spec.sampler or method.sampler,
+        samples_per_class=spec.samples_per_class or method.samples_per_class,
+        fixed={**method.fixed, **spec.set},
+        ranges={**method.ranges, **{name: parse_range(name, value) for name, value in spec.space.items()}},
+    )
+    for name in spec.space:
+        if name not in changed.parameters:
+            hint = did_you_mean(name, changed.parameters)
+            raise UsageError(f'method {spec.name} has no hyperparameter "{name}" to search{hint}')
+    changed.check(changed.fixed)
+    return changed
+
+
+def parse_range(name: str, value: list[Value]) -> Dimension:
+    """A range as written in an experiment file: ``[0, 1]``, ``[1e-4, 1, log]``, or ``[hard, semihard]``.
+
+    Example:
+        >>> parse_range("temperature", [0.01, 1.0, "log"])
+        Float(low=0.01, high=1.0, log=True, step=None)
+    """
+    numbers = [item for item in value if isinstance(item, int | float) and not isinstance(item, bool)]
+    log = value[2:] == ["log"]
+    try:
+        if len(numbers) == 2 and (len(value) == 2 or log):
+            low, high = numbers
+            if isinstance(low, int) and isinstance(high, int):
+                return Int(low, high, log=log)
+            return Float(float(low), float(high), log=log)
+        return Choice(*value)
+    except ValueError as error:
+        raise UsageError(f"search range of {name} = {value}: {error}") from error

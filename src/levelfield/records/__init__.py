@@ -1,0 +1,34 @@
+"""Records: what a run is called, what it leaves behind, and how it is read again."""
+
+from levelfield.records._atomic import append_line, read_json, read_lines, write_bytes, write_json, write_text
+from levelfield.records._identity import (
+    SCHEMA_VERSION,
+    DataIdentity,
+    Recipe,
+    RunSpec,
+    TrunkIdentity,
+    digest,
+)
+from levelfield.records._provenance import environment, now
+from levelfield.records._run import RunFolder, RunResult
+from levelfield.records._store import Store
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "DataIdentity",
+    "Recipe",
+    "RunFolder",
+    "RunResult",
+    "RunSpec",
+    "Store",
+    "TrunkIdentity",
+    "append_line",
+    "digest",
+    "environment",
+    "now",
+    "read_json",
+    "read_lines",
+    "write_bytes",
+    "write_json",
+    "write_text",
+]
