@@ -64,9 +64,8 @@ class SplitPlan:
                 ("test", [self.test]),
             )
         )
-        return f"{self.name}, {folds}: {sizes}" + (
-            " (leaky: validates on the test set)" if self.leaky else ""
-        )
+        warning = " (leaky: validates on the test set)" if self.leaky else ""
+        return f"{self.name}, {folds}: {sizes}{warning}"
 
 
 def _size(parts: list[Rows], labels: Rows | None) -> str:
