@@ -61,7 +61,7 @@ def refuse_small_classes(labels: Rows, min_images: int = 2) -> None:
     small = classes[counts < min_images]
     if len(small):
         raise UsageError(
-            f"{len(small)} of {len(classes)} classes (such as {small[0]}) have fewer than {min_images} images; "
+            f"{len(small)} of {len(classes)} classes (such as {small[0]}) have under {min_images} images; "
             "retrieval needs a second image of a class: remove them, or set min_images=1"
         )
 
