@@ -1,0 +1,30 @@
+"""Training: one run, from a spec and a fold to a record."""
+
+from levelfield.train._embed import embed
+from levelfield.train._inputs import FeatureInputs, ImageInputs, Inputs
+from levelfield.train._loop import DivergedError, FoldData, execute, trained_part
+from levelfield.train._workspace import (
+    Resources,
+    RunJob,
+    build_embedder,
+    dataset_options,
+    prepare_process,
+    run_job,
+)
+
+__all__ = [
+    "DivergedError",
+    "FeatureInputs",
+    "FoldData",
+    "ImageInputs",
+    "Inputs",
+    "Resources",
+    "RunJob",
+    "build_embedder",
+    "dataset_options",
+    "embed",
+    "execute",
+    "prepare_process",
+    "run_job",
+    "trained_part",
+]

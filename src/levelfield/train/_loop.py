@@ -1,0 +1,251 @@
+"""One run: train on a fold, measure on its validation classes, keep the best, resume exactly.
+
+Every random choice of epoch e comes from streams named by the run's seed and e (see ``seeds``). The state
+saved after a measurement therefore holds only weights, optimiser and bookkeeping; a run that is killed goes
+on from it and ends with the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from levelfield import batches, losses, metrics, miners, models
+from levelfield.data._dataset import Rows
+from levelfield.errors import RunError
+from levelfield.methods import LOSS_LR, part_options
+from levelfield.records import RunFolder, RunResult, RunSpec, environment, now
+from levelfield.seeds import seed_for, torch_generator
+from levelfield.train._embed import embed
+from levelfield.train._inputs import Inputs
+from levelfield.train._optim import create_optimizer, set_rates
+from levelfield.train._stopping import Plateau
+
+VALIDATION_METRICS = ("precision_at_1", "r_precision", "map_at_r")
+
+
+class DivergedError(RunError):
+    """The loss became infinite or not a number."""
+
+
+@dataclass(frozen=True)
+class FoldData:
+    """What a run may see: the development view's inputs and labels, and the fold's rows."""
+
+    inputs: Inputs
+    labels: Rows
+    train: Rows
+    validation: Rows
+
+
+def execute(
+    spec: RunSpec, data: FoldData, embedder: models.Embedder, folder: RunFolder, *, device: str = "cpu"
+) -> RunResult:
+    """Carry out ``spec``, or go on with it, or return what it gave before."""
+    with folder.lock():
+        folder.begin(spec)
+        done = folder.result()
+        if done is not None:
+            return done
+        started = time.monotonic()
+        run = _Run(spec, data, embedder, folder, device)
+        try:
+            result = run.train()
+        except DivergedError as error:
+            result = RunResult(status="diverged", reason=str(error), last_epoch=run.epoch)
+        seconds = run.seconds_before + time.monotonic() - started
+        folder.finish(result, {**environment(), "finished": now(), "seconds": round(seconds, 3)})
+        return result
+
+
+class _Run:
+    """The mutable state of a run in progress."""
+
+    def __init__(
+        self, spec: RunSpec, data: FoldData, embedder: models.Embedder, folder: RunFolder, device: str
+    ) -> None:
+        self.spec, self.data, self.folder, self.device = spec, data, folder, device
+        self.embedder = embedder.to(device)
+        self.frozen = spec.trunk.mode == "frozen"
+        self.labels, self.num_classes = _dense_labels(data.labels[data.train])
+        self.loss = _create_loss(spec, self.num_classes, embedder.size).to(device)
+        self.miner = _create_miner(spec)
+        self.sampler = _create_sampler(spec, self.labels)
+        self.optimizer = create_optimizer(
+            spec.optimizer,
+            embedder=self.embedder,
+            loss=self.loss,
+            loss_lr=float(spec.hyperparameters.get(LOSS_LR, losses.registry[spec.recipe.loss].card.loss_lr)),
+            train_trunk=not self.frozen,
+        )
+        self.plateau = Plateau(spec.training.patience)
+        self.best: dict[str, float] = {}
+        self.epoch = 0
+        self.seconds_before = 0.0
+        self._started = time.monotonic()
+
+    def train(self) -> RunResult:
+        """Train until the plateau or the last epoch."""
+        training = self.spec.training
+        if not self._resume():
+            self._measure(mean_loss=None)
+        while self.epoch < training.max_epochs and not self.plateau.should_stop(self.epoch):
+            self.epoch += 1
+            mean_loss = self._train_epoch()
+            if self.epoch % training.evaluate_every == 0 or self.epoch == training.max_epochs:
+                self._measure(mean_loss)
+        return RunResult(
+            status="complete",
+            best_epoch=self.plateau.best_epoch,
+            last_epoch=self.epoch,
+            validation=self.best,
+        )
+
+    def _train_epoch(self) -> float:
+        training = self.spec.training
+        self.embedder.train()
+        set_rates(self.optimizer, self.epoch, schedule=self.spec.schedule, training=training)
+        augment = torch_generator(self.spec.seed, "augment", self.epoch)
+        reseed = getattr(self.miner, "reseed", None)
+        if reseed is not None:
+            reseed(seed_for(self.spec.seed, "miner", self.epoch))
+        total, steps = 0.0, 0
+        with _global_seed(seed_for(self.spec.seed, "global", self.epoch)):
+            for rows in self.sampler.epoch(self.epoch, training.iterations_per_epoch):
+                inputs = self.data.inputs.train(self.data.train[rows], augment).to(self.device)
+                labels = torch.from_numpy(self.labels[rows]).to(self.device)
+                total += self._backward(inputs, labels)
+                steps += 1
+                if steps % training.accumulate == 0:
+                    self._update()
+            if steps % training.accumulate:  # no gradient outlives its epoch: a resume would not know of it
+                self._update()
+        return total / max(steps, 1)
+
+    def _backward(self, inputs: Tensor, labels: Tensor) -> float:
+        """Forward and backward of one batch; the loss as a number."""
+        embeddings = self.embedder.project(inputs) if self.frozen else self.embedder(inputs)
+        tuples = None
+        if self.miner is not None:
+            with torch.no_grad():
+                tuples = self.miner(embeddings, labels)
+        value = self.loss(embeddings, labels, tuples) if tuples is not None else self.loss(embeddings, labels)
+        number = float(value.detach())
+        if not math.isfinite(number):
+            raise DivergedError(f"loss is {number} in epoch {self.epoch}")
+        (value / self.spec.training.accumulate).backward()
+        return number
+
+    def _update(self) -> None:
+        """One step of the optimiser on the gradients gathered so far."""
+        if self.spec.training.clip_norm is not None:
+            parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+            nn.utils.clip_grad_norm_(parameters, self.spec.training.clip_norm)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def _measure(self, mean_loss: float | None) -> None:
+        """Score the validation classes, log, keep the best weights, save the state."""
+        scores = self._validate()
+        if not all(math.isfinite(value) for value in scores.values()):
+            raise DivergedError(f"validation scores are not finite in epoch {self.epoch}")
+        self.folder.append_log({"epoch": self.epoch, "loss": mean_loss, **scores})
+        if self.plateau.update(self.epoch, scores[self.spec.training.metric]):
+            self.best = scores
+            self.folder.save_weights(trained_part(self.embedder, frozen=self.frozen))
+        self.folder.save_state(self._state())
+
+    def _validate(self) -> dict[str, float]:
+        self.embedder.eval()
+        rows = self.data.validation
+        forward = self.embedder.project if self.frozen else self.embedder
+        embeddings = embed(
+            forward, self.data.inputs, rows, batch_size=self.spec.training.eval_batch_size, device=self.device
+        )
+        if not bool(torch.isfinite(embeddings).all()):
+            raise DivergedError(f"embeddings are not finite in epoch {self.epoch}")
+        wanted = tuple(dict.fromkeys((*VALIDATION_METRICS, self.spec.training.metric)))
+        scores = metrics.evaluate(embeddings, torch.from_numpy(self.data.labels[rows]), metrics=wanted)
+        return {name: float(scores[name]) for name in wanted}
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "epoch": self.epoch,
+            "embedder": trained_part(self.embedder, frozen=self.frozen),
+            "loss": self.loss.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "best": dict(self.best),
+            "best_epoch": self.plateau.best_epoch,
+            "best_score": self.plateau.best_score,
+            "seconds": self.seconds_before + time.monotonic() - self._started,
+        }
+
+    def _resume(self) -> bool:
+        """Go back to the last saved state; False if there is none."""
+        state = self.folder.state()
+        if state is None:
+            self.folder.rewind_log(-1)
+            return False
+        self.epoch = state["epoch"]
+        self.embedder.load_state_dict(state["embedder"], strict=not self.frozen)
+        self.loss.load_state_dict(state["loss"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.best = state["best"]
+        self.plateau.best_epoch, self.plateau.best_score = state["best_epoch"], state["best_score"]
+        self.seconds_before = state["seconds"]
+        self.folder.rewind_log(self.epoch)
+        return True
+
+
+def trained_part(embedder: models.Embedder, *, frozen: bool) -> dict[str, Tensor]:
+    """The weights that a run changes: all of them, or with a frozen trunk those after it."""
+    state: dict[str, Tensor] = embedder.state_dict()
+    return {k: v for k, v in state.items() if not k.startswith("trunk.")} if frozen else state
+
+
+def _dense_labels(labels: Rows) -> tuple[Rows, int]:
+    """Labels renumbered 0..C-1, as classification losses want them, and C."""
+    classes, dense = np.unique(labels, return_inverse=True)
+    return dense.astype(np.int64), len(classes)
+
+
+def _create_loss(spec: RunSpec, num_classes: int, embedding_size: int) -> nn.Module:
+    entry = losses.registry[spec.recipe.loss]
+    options: dict[str, Any] = dict(part_options(spec.hyperparameters, "loss"))
+    given = {
+        "num_classes": num_classes,
+        "embedding_size": embedding_size,
+        "seed": seed_for(spec.seed, "loss"),
+    }
+    options |= {name: value for name, value in given.items() if name in entry.parameters}
+    return losses.create(spec.recipe.loss, **options)
+
+
+def _create_miner(spec: RunSpec) -> miners.Miner | None:
+    if spec.recipe.miner is None:
+        return None
+    return miners.create(spec.recipe.miner, **part_options(spec.hyperparameters, "miner"))
+
+
+def _create_sampler(spec: RunSpec, labels: Rows) -> batches.BatchSampler:
+    options: dict[str, Any] = dict(part_options(spec.hyperparameters, "sampler"))
+    if "samples_per_class" in batches.registry[spec.recipe.sampler].parameters:
+        options["samples_per_class"] = spec.recipe.samples_per_class
+    seed = seed_for(spec.seed, "batches")
+    return batches.create(spec.recipe.sampler, labels, batch_size=spec.batch.size, seed=seed, **options)
+
+
+@contextmanager
+def _global_seed(seed: int) -> Iterator[None]:
+    """Seed the global generator for layers that draw from it (dropout), and put it back after."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
