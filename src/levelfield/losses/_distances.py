@@ -1,0 +1,116 @@
+"""Distances between all samples of a batch, with gradients that stay finite where samples coincide.
+
+Everything is computed in float32 or better, also under autocast: a half-precision dot product cannot
+tell near neighbours apart.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from levelfield.errors import UsageError
+
+
+def checked(embeddings: Tensor, labels: Tensor) -> Tensor:
+    """The embeddings (B x D) in float32 or float64, after a look at both shapes; labels are (B,).
+
+    Example:
+        >>> checked(torch.zeros(2, 3, dtype=torch.bfloat16), torch.zeros(2)).dtype
+        torch.float32
+    """
+    if embeddings.ndim != 2 or not embeddings.is_floating_point():
+        raise UsageError(
+            f"embeddings must be a floating-point B x D tensor, got {embeddings.dtype} of shape "
+            f"{tuple(embeddings.shape)}; flatten each sample to one vector"
+        )
+    if labels.shape != embeddings.shape[:1]:
+        raise UsageError(
+            f"labels of shape {tuple(labels.shape)} do not fit {embeddings.shape[0]} embeddings; "
+            "give one label per embedding"
+        )
+    return embeddings if embeddings.dtype == torch.float64 else embeddings.float()
+
+
+def unit(vectors: Tensor) -> Tensor:
+    """Rows (N x D) scaled to length one; a zero row stays zero and its gradient finite.
+
+    Example:
+        >>> unit(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+        tensor([[0.6000, 0.8000],
+                [0.0000, 0.0000]])
+    """
+    norms = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
+    return vectors / torch.where(norms > 0, norms, 1.0)
+
+
+def products(vectors: Tensor) -> Tensor:
+    """Dot products of all rows: N x D gives a symmetric N x N.
+
+    Example:
+        >>> products(torch.tensor([[1.0, 0.0], [1.0, 2.0]]))
+        tensor([[1., 1.],
+                [1., 5.]])
+    """
+    result: Tensor = _Products.apply(vectors)
+    return result
+
+
+def euclidean(vectors: Tensor, *, squared: bool = False) -> Tensor:
+    """Euclidean distances of all rows: N x D gives a symmetric N x N with an exactly zero diagonal.
+
+    Distances too small for the precision of the dot products behind them count as zero, and the
+    gradient of a zero distance is zero.
+
+    Example:
+        >>> euclidean(torch.tensor([[0.0, 0.0], [3.0, 4.0]]))
+        tensor([[0., 5.],
+                [5., 0.]])
+    """
+    result: Tensor = _Euclidean.apply(vectors, squared)
+    return result
+
+
+class _Products(torch.autograd.Function):
+    """X X' with one matrix product in the backward pass, where autograd would take two."""
+
+    @staticmethod
+    def forward(ctx: Any, vectors: Tensor) -> Tensor:
+        ctx.save_for_backward(vectors)
+        with torch.autocast(vectors.device.type, enabled=False):
+            return vectors @ vectors.T
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (vectors,) = ctx.saved_tensors
+        with torch.autocast(vectors.device.type, enabled=False):
+            return (gradient + gradient.T) @ vectors
+
+
+class _Euclidean(torch.autograd.Function):
+    """|x - y| from dot products, in B x B memory."""
+
+    @staticmethod
+    def forward(ctx: Any, vectors: Tensor, squared: bool) -> Tensor:
+        with torch.autocast(vectors.device.type, enabled=False):
+            dots = vectors @ vectors.T
+        norms = dots.diagonal()
+        both = norms[:, None] + norms
+        result = torch.add(both, dots, alpha=-2)
+        noise = 4 * torch.finfo(vectors.dtype).eps
+        result.masked_fill_(result <= both.mul_(noise), 0.0)
+        if not squared:
+            result = result.sqrt_()
+        ctx.squared = squared
+        ctx.save_for_backward(vectors, result)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        vectors, distances = ctx.saved_tensors
+        slope = 2 * gradient if ctx.squared else (gradient / distances).masked_fill_(distances == 0, 0.0)
+        weights = slope + slope.T
+        with torch.autocast(vectors.device.type, enabled=False):
+            return torch.addcmul(-(weights @ vectors), weights.sum(1, keepdim=True), vectors), None
