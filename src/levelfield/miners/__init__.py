@@ -10,11 +10,18 @@ from torch import Tensor
 from levelfield.miners._tuples import Pairs, Triplets, Tuples
 from levelfield.registry import Card, Registry
 
-__all__ = ["Miner", "MinerCard", "Pairs", "Triplets", "Tuples", "create", "register", "registry"]
+__all__ = ["Miner", "MinerCard", "Pairs", "Triplets", "Tuples", "create", "register", "registry", "reseed"]
 
 
 class Miner(Protocol):
-    """Called with L2-normalised or raw embeddings (B x D) and labels (B); never tracks gradients."""
+    """Called with L2-normalised or raw embeddings (B x D) and labels (B); never tracks gradients.
+
+    Distances are Euclidean, between the embeddings as they come; a miner that is defined on the sphere
+    (``distance_weighted``, ``multi_similarity``) normalises them itself. Nothing found is no error.
+
+    A miner that draws at random owns a generator and has a method ``reseed(seed: int)``. A training loop
+    calls :func:`reseed` before every epoch, so that a resumed run draws what an unbroken one draws.
+    """
 
     def __call__(self, embeddings: Tensor, labels: Tensor) -> Tuples:
         """The chosen tuples; empty tensors where nothing qualifies."""
@@ -36,3 +43,10 @@ def create(name: str, /, **options: Any) -> Miner:
     """The miner called ``name``, e.g. ``create("semihard")``."""
     miner: Miner = registry.create(name, **options)
     return miner
+
+
+def reseed(miner: Miner, seed: int) -> None:
+    """Start the random stream of ``miner`` anew, if it has one."""
+    start = getattr(miner, "reseed", None)
+    if start is not None:
+        start(seed)

@@ -1,0 +1,60 @@
+"""Triplets that violate the angular constraint."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from levelfield.errors import UsageError
+from levelfield.miners import Triplets, register
+from levelfield.miners._geometry import check_batch, relations, squared_distances
+from levelfield.space import Float
+
+_BLOCK_ENTRIES = 1 << 22
+
+
+@register(
+    "angular", paper="Deep Metric Learning with Angular Loss", year=2017, space={"angle": Float(1.0, 60.0)}
+)
+class Angular:
+    """Every triplet whose angle at the negative is above a bound.
+
+    The angle is the one of the angular loss: atan(|a - p| / (2 |n - c|)), where c is the middle between
+    anchor and positive.
+
+    Args:
+        angle: The bound, in degrees, above 0 and below 90.
+
+    The memory needed is that of the triplets found, plus O(B^2).
+
+    Example:
+        >>> plane = torch.tensor([[0.0, 0.0], [2.0, 0.0], [1.0, 1.0], [1.0, 9.0]])
+        >>> triplets = Angular(angle=20)(plane, torch.tensor([0, 0, 1, 1]))
+        >>> list(zip(*(t.tolist() for t in (triplets.anchor, triplets.positive, triplets.negative))))[0]
+        (0, 1, 2)
+    """
+
+    def __init__(self, *, angle: float = 20.0) -> None:
+        if not 0 < angle < 90:
+            raise UsageError(f"angular: angle must be between 0 and 90 degrees, got {angle}")
+        self.angle = angle
+
+    @torch.no_grad()
+    def __call__(self, embeddings: Tensor, labels: Tensor) -> Triplets:
+        """Triplets of ``embeddings`` (B x D) with ``labels`` (B)."""
+        check_batch(embeddings, labels)
+        squared = squared_distances(embeddings)
+        positive, negative = relations(labels)
+        anchor, other = positive.nonzero(as_tuple=True)
+        # |n - c|^2 = (|n - a|^2 + |n - p|^2) / 2 - |a - p|^2 / 4, so angle > bound is a bound on a sum.
+        apart = squared[anchor, other]
+        bound = apart / (2 * math.tan(math.radians(self.angle)) ** 2) + apart / 2
+        rows = max(1, _BLOCK_ENTRIES // len(labels))
+        found = [
+            ((squared[a] + squared[p] < b[:, None]) & negative[a]).nonzero()
+            for a, p, b in zip(*(torch.split(column, rows) for column in (anchor, other, bound)), strict=True)
+        ]
+        pair = torch.cat([hits[:, 0] + block * rows for block, hits in enumerate(found)])
+        return Triplets(anchor[pair], other[pair], torch.cat([hits[:, 1] for hits in found]))

@@ -1,0 +1,36 @@
+"""Batch-hard mining."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from levelfield.miners import Triplets, register
+from levelfield.miners._geometry import check_batch, relations, squared_distances
+
+
+@register("hard", paper="In Defense of the Triplet Loss for Person Re-Identification", year=2017)
+class Hard:
+    """For each anchor its farthest positive and its nearest negative, by Euclidean distance.
+
+    An anchor without a positive or without a negative gives no triplet.
+
+    Example:
+        >>> line = torch.tensor([[0.0], [1.0], [2.0], [4.0], [5.0]])
+        >>> triplets = Hard()(line, torch.tensor([0, 0, 0, 1, 1]))
+        >>> triplets.positive.tolist(), triplets.negative.tolist()
+        ([2, 0, 0, 4, 3], [3, 3, 3, 2, 2])
+    """
+
+    @torch.no_grad()
+    def __call__(self, embeddings: Tensor, labels: Tensor) -> Triplets:
+        """At most B triplets of ``embeddings`` (B x D) with ``labels`` (B)."""
+        check_batch(embeddings, labels)
+        positive, negative = relations(labels)
+        anchor = (positive.any(dim=1) & negative.any(dim=1)).nonzero().squeeze(1)
+        distance = squared_distances(embeddings)[anchor]
+        return Triplets(
+            anchor,
+            distance.masked_fill(~positive[anchor], -torch.inf).argmax(dim=1),
+            distance.masked_fill(~negative[anchor], torch.inf).argmin(dim=1),
+        )

@@ -1,0 +1,45 @@
+"""Pairs on the wrong side of a margin."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from levelfield.miners import Pairs, register
+from levelfield.miners._geometry import check_batch, distances, relations
+from levelfield.space import Float
+
+
+@register(
+    "pair_margin",
+    finds="pairs",
+    space={"pos_margin": Float(0.0, 1.0), "neg_margin": Float(0.2, 2.0)},
+)
+class PairMargin:
+    """Positive pairs farther apart than one margin, negative pairs nearer than the other.
+
+    Args:
+        pos_margin: Positive pairs must be farther apart than this, by Euclidean distance.
+        neg_margin: Negative pairs must be nearer than this.
+
+    Example:
+        >>> line = torch.tensor([[0.0], [0.5], [1.0]])
+        >>> pairs = PairMargin()(line, torch.tensor([0, 0, 1]))
+        >>> pairs.positive.tolist(), pairs.neg_anchor.tolist(), pairs.negative.tolist()
+        ([1, 0], [1, 2], [2, 1])
+    """
+
+    def __init__(self, *, pos_margin: float = 0.2, neg_margin: float = 0.8) -> None:
+        self.pos_margin = pos_margin
+        self.neg_margin = neg_margin
+
+    @torch.no_grad()
+    def __call__(self, embeddings: Tensor, labels: Tensor) -> Pairs:
+        """Pairs of ``embeddings`` (B x D) with ``labels`` (B)."""
+        check_batch(embeddings, labels)
+        positive, negative = relations(labels)
+        distance = distances(embeddings)
+        return Pairs(
+            *(positive & (distance > self.pos_margin)).nonzero(as_tuple=True),
+            *(negative & (distance < self.neg_margin)).nonzero(as_tuple=True),
+        )

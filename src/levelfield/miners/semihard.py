@@ -1,0 +1,88 @@
+"""Semi-hard mining."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from levelfield.errors import UsageError
+from levelfield.miners import Triplets, register
+from levelfield.miners._draw import Drawing, draw
+from levelfield.miners._geometry import check_batch, relations, squared_distances
+from levelfield.miners._ranking import positive_pairs, rank_negatives
+from levelfield.space import Choice, Float
+
+
+@register(
+    "semihard",
+    paper="FaceNet: A Unified Embedding for Face Recognition and Clustering",
+    year=2015,
+    space={"mode": Choice("strict", "relaxed"), "margin": Float(0.01, 1.0)},
+)
+class Semihard(Drawing):
+    """A random negative that is farther from the anchor than the positive, but not by much.
+
+    Args:
+        mode: "strict" is FaceNet's: for every positive pair a negative with
+            d(a, p)^2 < d(a, n)^2 < d(a, p)^2 + margin. "relaxed" is equation 20 of "Revisiting Training
+            Strategies and Generalization Performance in Deep Metric Learning": for every anchor a random
+            positive, and a negative anywhere beyond it.
+        margin: How far beyond, in "strict" mode; as in FaceNet it is added to squared distances.
+        generator: The random stream, or
+        seed: the seed of a new one.
+
+    A pair (or, relaxed, an anchor) without such a negative gives no triplet.
+
+    Example:
+        >>> line = torch.tensor([[0.0], [1.0], [0.5], [1.1], [3.0]])
+        >>> triplets = Semihard(margin=0.5)(line, torch.tensor([0, 0, 1, 2, 3]))
+        >>> triplets.anchor.tolist(), triplets.positive.tolist(), triplets.negative.tolist()
+        ([0], [1], [3])
+    """
+
+    def __init__(
+        self,
+        *,
+        mode: Literal["strict", "relaxed"] = "strict",
+        margin: float = 0.2,
+        generator: torch.Generator | None = None,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(generator=generator, seed=seed)
+        if mode not in ("strict", "relaxed"):
+            raise UsageError(f'semihard: mode must be "strict" or "relaxed", got {mode!r}')
+        if not margin > 0:
+            raise UsageError(f"semihard: margin must be above 0, got {margin}")
+        self.mode = mode
+        self.margin = margin
+
+    @torch.no_grad()
+    def __call__(self, embeddings: Tensor, labels: Tensor) -> Triplets:
+        """Triplets of ``embeddings`` (B x D) with ``labels`` (B)."""
+        check_batch(embeddings, labels)
+        distance = squared_distances(embeddings)
+        positive, negative = relations(labels)
+        if self.mode == "relaxed":
+            return self._relaxed(distance, positive, negative)
+        return self._strict(distance, positive, negative)
+
+    def _strict(self, distance: Tensor, positive: Tensor, negative: Tensor) -> Triplets:
+        pairs = positive_pairs(positive)
+        ranked = rank_negatives(distance, negative)
+        reach = distance[pairs.anchor, pairs.positive]
+        first = ranked.position(pairs, reach, past_equal=True)
+        count = ranked.position(pairs, reach + self.margin, past_equal=False) - first
+        uniform = self.uniform(len(reach), device=distance.device)
+        keep = count > 0
+        anchor, first, count = pairs.anchor[keep], first[keep], count[keep]
+        chosen = first + (uniform[keep] * count).long().clamp_(max=count - 1)
+        return Triplets(anchor, pairs.positive[keep], ranked.order[anchor, chosen])
+
+    def _relaxed(self, distance: Tensor, positive: Tensor, negative: Tensor) -> Triplets:
+        uniform = self.uniform(len(distance), 2, device=distance.device)
+        drawn = draw(positive, uniform[:, :1])
+        beyond = negative & (distance > distance.gather(1, drawn))
+        anchor = (positive.any(dim=1) & beyond.any(dim=1)).nonzero().squeeze(1)
+        return Triplets(anchor, drawn[anchor, 0], draw(beyond, uniform[:, 1:])[anchor, 0])

@@ -1,0 +1,49 @@
+"""Softhard mining."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from levelfield.miners import Triplets, register
+from levelfield.miners._draw import Drawing, draw
+from levelfield.miners._geometry import check_batch, relations, squared_distances
+
+
+@register("softhard", paper="MIC: Mining Interclass Characteristics for Improved Metric Learning", year=2019)
+class Softhard(Drawing):
+    """For each anchor a random hard positive and a random hard negative.
+
+    Hard negatives are nearer than the farthest positive (equation 21 of "Revisiting Training Strategies and
+    Generalization Performance in Deep Metric Learning"), hard positives are farther away than the nearest
+    negative (equation 22, whose print swaps indices: it is read as the mirror image of 21). The one set is
+    empty exactly when the other is; such an anchor gives no triplet.
+
+    Args:
+        generator: The random stream, or
+        seed: the seed of a new one.
+
+    Example:
+        >>> line = torch.tensor([[0.0], [1.0], [4.0], [3.0], [9.0]])
+        >>> triplets = Softhard(seed=0)(line, torch.tensor([0, 0, 0, 1, 1]))
+        >>> triplets.anchor.tolist(), triplets.positive.tolist()[:3], triplets.negative.tolist()[:3]
+        ([0, 1, 2, 3, 4], [2, 2, 0], [3, 3, 3])
+    """
+
+    @torch.no_grad()
+    def __call__(self, embeddings: Tensor, labels: Tensor) -> Triplets:
+        """At most B triplets of ``embeddings`` (B x D) with ``labels`` (B)."""
+        check_batch(embeddings, labels)
+        positive, negative = relations(labels)
+        uniform = self.uniform(len(labels), 2, device=labels.device)
+        distance = squared_distances(embeddings)
+        farthest = distance.masked_fill(~positive, -torch.inf).amax(dim=1, keepdim=True)
+        nearest = distance.masked_fill(~negative, torch.inf).amin(dim=1, keepdim=True)
+        hard_negative = negative & (distance < farthest)
+        hard_positive = positive & (distance > nearest)
+        anchor = hard_negative.any(dim=1).nonzero().squeeze(1)
+        return Triplets(
+            anchor,
+            draw(hard_positive, uniform[:, :1])[anchor, 0],
+            draw(hard_negative, uniform[:, 1:])[anchor, 0],
+        )

@@ -1,0 +1,74 @@
+"""All triplets of one difficulty."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from levelfield.errors import UsageError
+from levelfield.miners import Triplets, register
+from levelfield.miners._geometry import check_batch, distances, relations
+from levelfield.miners._ranking import positive_pairs, rank_negatives
+from levelfield.space import Choice, Float
+
+KINDS = ("all", "hard", "semihard", "easy")
+
+
+@register(
+    "triplet_margin",
+    paper="FaceNet: A Unified Embedding for Face Recognition and Clustering",
+    year=2015,
+    space={"margin": Float(0.01, 1.0), "kind": Choice(*KINDS)},
+)
+class TripletMargin:
+    """Every triplet of the batch whose difficulty fits, by g = d(a, n) - d(a, p), Euclidean distances.
+
+    Args:
+        margin: The margin of the triplet loss.
+        kind: "all" that violate the margin (g <= margin), the "hard" ones among them (g <= 0), the
+            "semihard" ones (0 < g <= margin), or the "easy" ones outside (g > margin).
+
+    The memory needed is that of the triplets found, plus O(B^2).
+
+    Example:
+        >>> line = torch.tensor([[0.0], [1.0], [0.5], [1.1], [3.0]])
+        >>> triplets = TripletMargin(kind="semihard")(line, torch.tensor([0, 0, 1, 2, 3]))
+        >>> triplets.anchor.tolist(), triplets.positive.tolist(), triplets.negative.tolist()
+        ([0], [1], [3])
+    """
+
+    def __init__(
+        self, *, margin: float = 0.2, kind: Literal["all", "hard", "semihard", "easy"] = "all"
+    ) -> None:
+        if kind not in KINDS:
+            raise UsageError(f"triplet_margin: kind must be one of {', '.join(KINDS)}, got {kind!r}")
+        self.margin = margin
+        self.kind = kind
+
+    @torch.no_grad()
+    def __call__(self, embeddings: Tensor, labels: Tensor) -> Triplets:
+        """Triplets of ``embeddings`` (B x D) with ``labels`` (B)."""
+        check_batch(embeddings, labels)
+        distance = distances(embeddings)
+        positive, negative = relations(labels)
+        pairs = positive_pairs(positive)
+        ranked = rank_negatives(distance, negative)
+        reach = distance[pairs.anchor, pairs.positive]
+        # The kinds are ranges of the ranked negatives: 0 .. equal .. at the margin .. all of them.
+        nearest = torch.zeros_like(pairs.anchor)
+        equal = ranked.position(pairs, reach, past_equal=True)
+        at_margin = ranked.position(pairs, reach + self.margin, past_equal=True)
+        farthest = negative.sum(dim=1)[pairs.anchor]
+        first, last = {
+            "all": (nearest, at_margin),
+            "hard": (nearest, torch.minimum(equal, at_margin)),
+            "semihard": (equal, at_margin),
+            "easy": (at_margin, farthest),
+        }[self.kind]
+        counts = (last - first).clamp_(min=0)
+        pair = torch.arange(len(counts), device=counts.device).repeat_interleave(counts)
+        within = torch.arange(len(pair), device=counts.device) - (counts.cumsum(0) - counts)[pair]
+        anchor = pairs.anchor[pair]
+        return Triplets(anchor, pairs.positive[pair], ranked.order[anchor, first[pair] + within])
