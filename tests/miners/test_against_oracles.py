@@ -1,0 +1,162 @@
+"""Every miner finds what its definition says, on batches of every shape."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from levelfield import miners
+from levelfield.miners import Pairs, Triplets
+from oracles import miners as oracle
+
+
+@st.composite
+def batches(draw):
+    """Points without ties and labels of any balance, one class only and a batch of one included."""
+    size = draw(st.integers(1, 14))
+    labels = np.array(draw(st.lists(st.integers(0, 4), min_size=size, max_size=size)))
+    points = np.random.default_rng(draw(st.integers(0, 10_000))).normal(size=(size, draw(st.integers(2, 9))))
+    return points, labels
+
+
+def mine(miner, points, labels):
+    return miner(torch.from_numpy(points), torch.from_numpy(labels))
+
+
+def as_set(anchor, *others):
+    found = list(zip(*(column.tolist() for column in (anchor, *others)), strict=True))
+    assert len(found) == len(set(found)), "a tuple is listed twice"
+    return set(found)
+
+
+def triplet_set(triplets: Triplets):
+    return as_set(triplets.anchor, triplets.positive, triplets.negative)
+
+
+def pair_sets(pairs: Pairs):
+    return as_set(pairs.pos_anchor, pairs.positive), as_set(pairs.neg_anchor, pairs.negative)
+
+
+exactly = settings(max_examples=60, deadline=None)
+
+
+@given(batches())
+@exactly
+def test_all_lists_every_pair(batch):
+    assert pair_sets(mine(miners.create("all"), *batch)) == oracle.all_pairs(batch[1])
+
+
+@given(batches())
+@exactly
+def test_hard_takes_the_farthest_positive_and_the_nearest_negative(batch):
+    assert triplet_set(mine(miners.create("hard"), *batch)) == oracle.hard(*batch)
+
+
+@given(batches(), st.sampled_from(["semihard", "hard"]))
+@exactly
+def test_easy_positive_takes_the_nearest_positive(batch, negatives):
+    found = triplet_set(mine(miners.create("easy_positive", negatives=negatives), *batch))
+    assert found == oracle.easy_positive(*batch, negatives=negatives)
+
+
+@given(batches(), st.sampled_from(["all", "hard", "semihard", "easy"]), st.sampled_from([0.05, 0.3, 1.0]))
+@exactly
+def test_triplet_margin_finds_all_of_a_kind(batch, kind, margin):
+    found = triplet_set(mine(miners.create("triplet_margin", kind=kind, margin=margin), *batch))
+    assert found == oracle.triplet_margin(*batch, kind=kind, margin=margin)
+
+
+@given(batches(), st.sampled_from([5.0, 20.0, 45.0]))
+@exactly
+def test_angular_finds_all_above_the_angle(batch, angle):
+    found = triplet_set(mine(miners.create("angular", angle=angle), *batch))
+    assert found == oracle.angular(*batch, angle=angle)
+
+
+@given(batches(), st.sampled_from([0.01, 0.1, 0.5]))
+@exactly
+def test_multi_similarity_keeps_pairs_within_epsilon(batch, epsilon):
+    found = pair_sets(mine(miners.create("multi_similarity", epsilon=epsilon), *batch))
+    assert found == oracle.multi_similarity(*batch, epsilon=epsilon)
+
+
+@given(batches(), st.sampled_from([0.2, 1.0]), st.sampled_from([0.8, 2.0]))
+@exactly
+def test_pair_margin_keeps_pairs_beyond_the_margins(batch, pos_margin, neg_margin):
+    found = pair_sets(
+        mine(miners.create("pair_margin", pos_margin=pos_margin, neg_margin=neg_margin), *batch)
+    )
+    assert found == oracle.pair_margin(*batch, pos_margin=pos_margin, neg_margin=neg_margin)
+
+
+@given(batches(), st.integers(0, 99))
+@exactly
+def test_random_draws_one_triplet_for_every_anchor_that_has_any(batch, seed):
+    found = triplet_set(mine(miners.create("random", seed=seed), *batch))
+    allowed = set(oracle.all_triplets(batch[1]))
+    assert found <= allowed
+    assert Counter(a for a, _, _ in found) == Counter({a for a, _, _ in allowed})
+
+
+@given(batches(), st.integers(0, 99))
+@exactly
+def test_softhard_draws_one_triplet_for_every_anchor_that_has_any(batch, seed):
+    found = triplet_set(mine(miners.create("softhard", seed=seed), *batch))
+    allowed = oracle.softhard(*batch)
+    assert found <= allowed
+    assert Counter(a for a, _, _ in found) == Counter({a for a, _, _ in allowed})
+
+
+@given(batches(), st.integers(0, 99), st.sampled_from([0.1, 0.5, 3.0]))
+@exactly
+def test_strict_semihard_draws_one_triplet_for_every_pair_that_has_any(batch, seed, margin):
+    found = triplet_set(mine(miners.create("semihard", margin=margin, seed=seed), *batch))
+    allowed = oracle.semihard_strict(*batch, margin=margin)
+    assert found <= allowed
+    assert Counter((a, p) for a, p, _ in found) == Counter({(a, p) for a, p, _ in allowed})
+
+
+@given(batches(), st.integers(0, 99))
+@exactly
+def test_relaxed_semihard_draws_a_negative_beyond_a_random_positive(batch, seed):
+    found = triplet_set(mine(miners.create("semihard", mode="relaxed", seed=seed), *batch))
+    allowed = oracle.semihard_relaxed(*batch)
+    assert found <= allowed
+    anchors = Counter(a for a, _, _ in found)
+    assert all(count == 1 for count in anchors.values())
+    for a in set(range(len(batch[1]))) - set(anchors):
+        beyond = {p for anchor, p, _ in allowed if anchor == a}
+        positives = oracle.positives_of(batch[1], a)
+        assert not positives or set(positives) - beyond, "left out, though every positive has a negative"
+
+
+@given(batches(), st.integers(0, 99))
+@exactly
+def test_distance_weighted_draws_one_negative_within_the_limit_for_every_pair(batch, seed):
+    found = triplet_set(mine(miners.create("distance_weighted", seed=seed), *batch))
+    chances = oracle.distance_weights(*batch, cutoff=0.5, limit=1.4)
+    assert all(n in chances[a] for a, _, n in found)
+    expected = {(a, p) for a in chances for p in oracle.positives_of(batch[1], a)}
+    assert Counter((a, p) for a, p, _ in found) == Counter(expected)
+
+
+@pytest.mark.parametrize("dimensions", [2, 8, 128, 512])
+def test_the_chances_of_distance_weighted_are_the_inverse_density(dimensions):
+    random = np.random.default_rng(0)
+    points = random.normal(size=(30, dimensions)) + random.normal(size=dimensions) * 1.2
+    labels = np.arange(30) % 6
+    miner = miners.create("distance_weighted")
+    _, negative = miners._geometry.relations(torch.from_numpy(labels))
+    weights = miner.weights(torch.from_numpy(points), negative)
+    weights = (weights / weights.sum(dim=1, keepdim=True)).nan_to_num(0).numpy()
+    expected = np.zeros_like(weights)
+    for a, chances in oracle.distance_weights(points, labels, cutoff=0.5, limit=1.4).items():
+        for n, chance in chances.items():
+            expected[a, n] = chance
+    np.testing.assert_allclose(weights, expected, atol=1e-9)
+    assert expected.any()
