@@ -1,11 +1,13 @@
-"""What every classification loss shares: a seeded weight per class, and the checks at its border."""
+"""What every classification loss shares: seeded weights, checks at the border, softmax cross-entropy."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from levelfield.errors import UsageError
+from levelfield.losses._reduction import Reduction, reduce
 from levelfield.miners import Tuples
 from levelfield.seeds import torch_generator
 
@@ -44,7 +46,7 @@ class ClassificationLoss(nn.Module):
         self._check(embeddings, labels, tuples)
         dtype = torch.promote_types(torch.promote_types(embeddings.dtype, self.weights.dtype), torch.float32)
         with torch.autocast(embeddings.device.type, enabled=False):
-            return self.compute(embeddings.to(dtype), labels, self.weights.to(dtype))
+            return self.compute(embeddings.to(dtype), labels.long(), self.weights.to(dtype))
 
     def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
         """The loss itself, from inputs that are checked and of one dtype."""
@@ -69,6 +71,21 @@ class ClassificationLoss(nn.Module):
         # Under torch.compile the values are unknown, and looking at them would break the graph.
         if not torch.compiler.is_compiling():
             check_labels(labels, self.num_classes, name=name)
+
+
+def softmax_loss(
+    logits: Tensor, labels: Tensor, *, reduction: Reduction = "mean", label_smoothing: float = 0.0
+) -> Tensor:
+    """Cross-entropy of ``logits`` (B x C) with ``labels`` (B), one loss per sample, reduced to a scalar.
+
+    Example:
+        >>> softmax_loss(torch.tensor([[9.0, 9.0], [9.0, 9.0]]), torch.tensor([0, 1]), reduction="sum")
+        tensor(1.3863)
+    """
+    if reduction == "mean" and len(labels) > 0:
+        return F.cross_entropy(logits, labels, label_smoothing=label_smoothing)  # in one fused pass
+    losses = F.cross_entropy(logits, labels, label_smoothing=label_smoothing, reduction="none")
+    return reduce(losses, torch.ones_like(losses), reduction)
 
 
 def check_labels(labels: Tensor, num_classes: int, *, name: str = "the loss") -> None:

@@ -1,0 +1,116 @@
+"""Proxy Anchor: each class's proxy pulls its samples and pushes all others, the hardest most."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from levelfield.losses import register
+from levelfield.losses._classification import ClassificationLoss, check_positive
+from levelfield.losses._distances import unit
+from levelfield.space import Float
+
+
+def proxy_anchor(
+    embeddings: Tensor, labels: Tensor, weights: Tensor, *, margin: float = 0.1, alpha: float = 32.0
+) -> Tensor:
+    """Attraction to and repulsion from every proxy, smoothed over the samples of the batch.
+
+    The mean over proxies with a positive in the batch of log(1 + sum exp(-alpha (s - margin))) over their
+    samples, plus the mean over all proxies of log(1 + sum exp(alpha (s + margin))) over all other samples;
+    s are cosines. The two means are the reduction. Equals pytorch-metric-learning's.
+
+    Args:
+        embeddings: B x D, of any length; normalised here.
+        labels: B, in 0..C-1.
+        weights: C x D proxies, of any length; normalised here.
+        margin: Cosines are led above the margin, or below minus the margin.
+        alpha: Multiplies the cosines.
+
+    Returns:
+        A scalar.
+
+    Example:
+        >>> proxy_anchor(torch.eye(2), torch.tensor([0, 1]), torch.eye(2), margin=0.0, alpha=1.0)
+        tensor(1.0064)
+    """
+    samples, proxies = unit(embeddings), unit(weights)
+    cosines = proxies @ samples.T
+    own = own_samples(labels, len(proxies))
+    push = log_one_plus_sum_exp(alpha * (cosines + margin), ~own).mean()
+    return attraction(cosines, own, margin=margin, alpha=alpha) + push
+
+
+def attraction(cosines: Tensor, own: Tensor, *, margin: float, alpha: float) -> Tensor:
+    """The mean over proxies with samples in the batch of log(1 + sum exp(-alpha (s - margin))).
+
+    Args:
+        cosines: C x B, of each proxy with each sample.
+        own: C x B, whether the sample is of the proxy's class.
+        margin: See :func:`proxy_anchor`.
+        alpha: See :func:`proxy_anchor`.
+
+    Example:
+        >>> attraction(torch.zeros(2, 1), torch.tensor([[True], [False]]), margin=0.0, alpha=1.0)
+        tensor(0.6931)
+    """
+    pull = log_one_plus_sum_exp(alpha * (margin - cosines), own)
+    return pull.sum() / own.any(dim=1).sum().clamp(min=1)
+
+
+def own_samples(labels: Tensor, num_classes: int) -> Tensor:
+    """C x B, whether each sample (labels B) is of each class."""
+    return torch.arange(num_classes, device=labels.device)[:, None] == labels
+
+
+def log_one_plus_sum_exp(values: Tensor, chosen: Tensor) -> Tensor:
+    """log(1 + sum of exp(values) over the chosen), row by row: N x M gives N, zero for a row with none.
+
+    Example:
+        >>> log_one_plus_sum_exp(torch.tensor([[0.0, 900.0]]), torch.tensor([[True, False]]))
+        tensor([0.6931])
+    """
+    kept = values.masked_fill(~chosen, -torch.inf)
+    return torch.logsumexp(torch.nn.functional.pad(kept, (1, 0)), dim=1)
+
+
+@register(
+    "proxy_anchor",
+    kind="classification",
+    paper="Proxy Anchor Loss for Deep Metric Learning",
+    year=2020,
+    own_lr=True,
+    loss_lr=1e-2,
+    reported_by=("deep-dive",),
+    space={"margin": Float(0.0, 1.0), "alpha": Float(1.0, 100.0, log=True)},
+)
+class ProxyAnchor(ClassificationLoss):
+    """Each class's proxy pulls its samples and pushes all others, the hardest most.
+
+    Proxies start as N(0, 2 / num_classes), as the authors' do, and learn at a hundred times their network's
+    rate of 1e-4.
+
+    Example:
+        >>> loss = ProxyAnchor(num_classes=3, embedding_size=8)
+        >>> loss(torch.ones(4, 8), torch.tensor([0, 1, 2, 0])).ndim
+        0
+    """
+
+    def __init__(
+        self,
+        *,
+        num_classes: int,
+        embedding_size: int,
+        margin: float = 0.1,
+        alpha: float = 32.0,
+        seed: int = 0,
+    ) -> None:
+        std = (2 / max(num_classes, 1)) ** 0.5
+        super().__init__(num_classes=num_classes, embedding_size=embedding_size, seed=seed, std=std)
+        check_positive("alpha", alpha)
+        self.margin = margin
+        self.alpha = alpha
+
+    def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
+        """See :func:`proxy_anchor`."""
+        return proxy_anchor(embeddings, labels, weights, margin=self.margin, alpha=self.alpha)
