@@ -1,0 +1,130 @@
+"""Glyphs, the embedded dataset: characters of ten alphabets in matplotlib's fonts; nothing to download."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from levelfield.data import register
+from levelfield.data._cache import cache_folder
+from levelfield.data._dataset import Dataset
+from levelfield.data._glyph_classes import ALPHABETS
+from levelfield.data._memory import MemoryImages
+from levelfield.errors import UsageError
+from levelfield.seeds import numpy_generator
+
+Pixels = npt.NDArray[np.uint8]
+
+_log = logging.getLogger(__name__)
+
+
+@register(
+    "glyphs",
+    licence="Rendered on your machine from the DejaVu, STIX and Computer Modern fonts, which are free to use",
+    source="matplotlib's fonts",
+)
+def glyphs(*, samples_per_class: int = 12, size: int = 32, seed: int = 0) -> Dataset:
+    """Characters of ten alphabets, each drawn in several fonts with a seeded jitter; needs no download.
+
+    354 classes in alphabet order, half of them Latin, Greek and Cyrillic, the other half Armenian, Georgian,
+    Hebrew, Arabic and Lao. Images are greyscale, 1 x ``size`` x ``size``, white ink on dark paper. The same
+    options give the same pixels wherever the fonts and Pillow are the same. They are kept in the cache
+    folder (``LEVELFIELD_CACHE``, else the user's own); deleting it costs a few seconds.
+
+    Example:
+        >>> dataset = glyphs(samples_per_class=2)
+        >>> len(dataset), dataset.num_classes, dataset.images.read(0).shape
+        (708, 354, torch.Size([1, 32, 32]))
+    """
+    if samples_per_class < 2:
+        raise UsageError(f"glyphs: samples_per_class must be at least 2, got {samples_per_class}")
+    if not 16 <= size <= 256:
+        raise UsageError(f"glyphs: size must lie between 16 and 256 pixels, got {size}")
+    classes = [(alphabet.name, character) for alphabet in ALPHABETS for character in alphabet.characters]
+    pixels = _cached(samples_per_class, size, seed)
+    labels = np.repeat(np.arange(len(classes), dtype=np.int64), samples_per_class)
+    return Dataset(
+        name="glyphs",
+        images=MemoryImages(pixels),
+        labels=labels,
+        class_names=tuple(f"{alphabet} {character}" for alphabet, character in classes),
+        fingerprint=hashlib.sha256(pixels.tobytes() + labels.tobytes()).hexdigest(),
+    )
+
+
+def _cached(samples_per_class: int, size: int, seed: int) -> Pixels:
+    file = cache_folder() / f"glyphs-{_key(samples_per_class, size, seed)}.npz"
+    shape = (sum(len(a.characters) for a in ALPHABETS) * samples_per_class, 1, size, size)
+    pixels = _read(file, shape)
+    if pixels is None:
+        pixels = _render(samples_per_class, size, seed)
+        _write(file, pixels)
+    return pixels
+
+
+def _key(samples_per_class: int, size: int, seed: int) -> str:
+    """A hash of everything that a pixel depends on: fonts, renderer, Pillow, classes, options."""
+    import PIL
+
+    from levelfield.data._glyph_render import RENDERER_VERSION, font_files
+
+    digest = hashlib.sha256(
+        repr((RENDERER_VERSION, PIL.__version__, ALPHABETS, samples_per_class, size, seed)).encode()
+    )
+    for file in font_files():
+        digest.update(file.name.encode() + hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()[:24]
+
+
+def _render(samples_per_class: int, size: int, seed: int) -> Pixels:
+    from levelfield.data._glyph_render import faces_with, sample
+
+    pictures = []
+    for alphabet in ALPHABETS:
+        for character in alphabet.characters:
+            generator = numpy_generator("glyphs", seed, character)
+            faces = generator.permutation(np.array(faces_with(character), dtype=object))
+            for number in range(samples_per_class):
+                face = faces[number % len(faces)]
+                pictures.append(sample(face, character, size=size, generator=generator))
+    return np.stack(pictures)[:, None]
+
+
+def _read(file: Path, shape: tuple[int, ...]) -> Pixels | None:
+    """The cached pixels, or None if there are none, or if the file is damaged."""
+    try:
+        with np.load(file, allow_pickle=False) as stored:
+            pixels: Pixels = stored["pixels"]
+            intact = hashlib.sha256(pixels.tobytes()).hexdigest() == str(stored["sha256"])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        _log.info("glyphs are drawn anew, because %s cannot be read: %s", file, error)
+        return None
+    return pixels if intact and pixels.shape == shape and pixels.dtype == np.uint8 else None
+
+
+def _write(file: Path, pixels: Pixels) -> None:
+    """Keep the pixels for the next time; a folder that cannot be written to only costs that time."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=file.stem, suffix=".tmp")
+    except OSError as error:
+        _log.info("glyphs are not cached, because %s cannot be written to: %s", file.parent, error)
+        return
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            np.savez(stream, pixels=pixels, sha256=np.array(hashlib.sha256(pixels.tobytes()).hexdigest()))
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(temporary).replace(file)
+    except OSError as error:
+        Path(temporary).unlink(missing_ok=True)
+        _log.info("glyphs are not cached, because %s cannot be written: %s", file, error)
