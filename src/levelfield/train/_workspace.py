@@ -83,8 +83,8 @@ def development(identity: DataIdentity, resources: Resources) -> DevelopmentView
     )
     if view.fingerprint != identity.fingerprint:
         raise RunError(
-            f"dataset {identity.name} has changed since the experiment began (fingerprint {view.fingerprint}, "
-            f"was {identity.fingerprint}); restore it, or start again with a new --out folder"
+            f"dataset {identity.name} has changed since the experiment began (fingerprint "
+            f"{view.fingerprint}, was {identity.fingerprint}); restore it, or begin with a new --out folder"
         )
     return view
 

@@ -1,0 +1,113 @@
+"""The next hyperparameters to try, as a pure function of the trials before.
+
+Nothing but the finished trials and the seed decides what trial n tries: no state of an optimiser has to
+survive a kill. This is the only importer of Optuna.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from levelfield.seeds import numpy_generator, seed_for
+from levelfield.space import Choice, Dimension, Float, Int, Space, Value
+
+GRID_LEVELS = 5  # of a real range that has no step of its own
+
+
+@dataclass(frozen=True)
+class Observation:
+    """A trial as the optimiser sees it; ``score`` None means that it failed."""
+
+    hyperparameters: dict[str, Value]
+    score: float | None
+
+
+def suggest(
+    space: Space, observed: Sequence[Observation], *, sampler: str, seed: int, number: int
+) -> dict[str, Value] | None:
+    """Hyperparameters for trial ``number``; None when a grid is used up.
+
+    Example:
+        >>> suggest({"margin": Float(0.0, 1.0, step=0.5)}, [], sampler="grid", seed=0, number=3) is None
+        True
+    """
+    if not space:
+        return {} if number == 0 else None
+    if sampler == "grid":
+        return _grid_point(space, seed=seed, number=number)
+    return _optuna_point(space, observed, sampler=sampler, seed=seed_for(seed, "suggest", number))
+
+
+def grid(space: Space, *, seed: int) -> list[dict[str, Value]]:
+    """Every combination of the levels of each dimension, in a seeded order."""
+    levels = [_levels(dimension) for dimension in space.values()]
+    points = [dict(zip(space, values, strict=True)) for values in itertools.product(*levels)]
+    order = numpy_generator(seed, "grid").permutation(len(points))
+    return [points[index] for index in order]
+
+
+def _grid_point(space: Space, *, seed: int, number: int) -> dict[str, Value] | None:
+    points = grid(space, seed=seed)
+    return points[number] if number < len(points) else None
+
+
+def _levels(dimension: Dimension) -> list[Value]:
+    match dimension:
+        case Choice(options=options):
+            return list(options)
+        case Int(low=low, high=high, step=step):
+            return list(range(low, high + 1, step))
+        case Float(low=low, high=high, step=step, log=log):
+            if step is None:
+                make = np.geomspace if log else np.linspace
+                return [float(value) for value in make(low, high, GRID_LEVELS)]
+            count = int((high - low) / step + 1e-9) + 1
+            return [round(low + index * step, 12) for index in range(count)]
+
+
+def _optuna_point(
+    space: Space, observed: Sequence[Observation], *, sampler: str, seed: int
+) -> dict[str, Value]:
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    distributions = {name: _distribution(dimension) for name, dimension in space.items()}
+    study = optuna.create_study(direction="maximize", sampler=_sampler(sampler, seed % 2**32))
+    for trial in observed:
+        if trial.score is None:
+            continue
+        inside = {name: trial.hyperparameters[name] for name in space}
+        study.add_trial(
+            optuna.trial.create_trial(params=inside, distributions=distributions, value=trial.score)
+        )
+    asked = study.ask(fixed_distributions=distributions)
+    return {name: asked.params[name] for name in space}
+
+
+def _sampler(name: str, seed: int) -> Any:
+    from optuna import samplers
+
+    match name:
+        case "gp":
+            return samplers.GPSampler(seed=seed, deterministic_objective=False)
+        case "tpe":
+            return samplers.TPESampler(seed=seed, multivariate=True)
+        case _:
+            return samplers.RandomSampler(seed=seed)
+
+
+def _distribution(dimension: Dimension) -> Any:
+    from optuna import distributions
+
+    match dimension:
+        case Choice(options=options):
+            return distributions.CategoricalDistribution(options)
+        case Int(low=low, high=high, log=log, step=step):
+            return distributions.IntDistribution(low, high, log=log, step=1 if log else step)
+        case Float(low=low, high=high, log=log):
+            return distributions.FloatDistribution(low, high, log=log)

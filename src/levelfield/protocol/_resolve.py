@@ -1,0 +1,163 @@
+"""From an experiment file to something that can be carried out; what can be wrong is found here."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from levelfield import batches, losses, methods, metrics, miners, models
+from levelfield.config import Experiment, Plugin
+from levelfield.data import registry as datasets
+from levelfield.data import splits, transforms
+from levelfield.data.views import DevelopmentView, open_development
+from levelfield.errors import UsageError
+from levelfield.methods import Method
+from levelfield.records import DataIdentity, Recipe, RunSpec, TrunkIdentity
+from levelfield.registry import load_plugin_file
+from levelfield.seeds import seed_for
+from levelfield.space import Value
+from levelfield.train import Resources
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """An experiment whose names, ranges and data have been checked."""
+
+    experiment: Experiment
+    methods: tuple[Method, ...]
+    data: DataIdentity
+    trunk: TrunkIdentity
+    resources: Resources
+    num_folds: int
+    split_description: str
+    leaky: bool
+
+    def run_spec(
+        self, method: Method, hyperparameters: Mapping[str, Value], *, fold: int, seed: int
+    ) -> RunSpec:
+        """The full spec of one run."""
+        experiment = self.experiment
+        return RunSpec(
+            data=self.data,
+            fold=fold,
+            trunk=self.trunk,
+            head=experiment.head,
+            transform=Plugin(**experiment.transform.model_dump()),
+            batch=experiment.batch,
+            optimizer=experiment.optimizer,
+            schedule=experiment.schedule,
+            training=experiment.training,
+            recipe=recipe_of(method, experiment),
+            hyperparameters={**method.fixed, **hyperparameters},
+            seed=seed,
+        )
+
+    def seed(self, stage: str, number: int, fold: int) -> int:
+        """The seed of a run: the same for every method, so that luck is shared too."""
+        return seed_for(self.experiment.seed, stage, number, fold)
+
+
+def resolve(experiment: Experiment) -> Resolved:
+    """Check the experiment against the registries and the data, before anything is computed."""
+    for plugin in experiment.plugins:
+        load_plugin_file(plugin)
+    _check_names(experiment)
+    resolved_methods = tuple(methods.resolve(spec) for spec in experiment.methods)
+    view = _open(experiment)
+    _check_batches(experiment, resolved_methods, view)
+    split = experiment.split
+    return Resolved(
+        experiment=experiment,
+        methods=resolved_methods,
+        data=DataIdentity(
+            name=experiment.dataset.name,
+            options=experiment.dataset.options,
+            fingerprint=view.fingerprint,
+            split=Plugin(name=split.name, **split.options),
+        ),
+        trunk=TrunkIdentity(
+            name=experiment.trunk.name,
+            options=experiment.trunk.options,
+            weights=_weights_identity(experiment.trunk.weights),
+            mode=experiment.trunk.mode,
+            bn_mode=experiment.trunk.bn_mode,
+            views=experiment.trunk.views,
+        ),
+        resources=Resources(
+            dataset_root=experiment.dataset.root,
+            weights=experiment.trunk.weights,
+            plugins=experiment.plugins,
+            device=experiment.engine.device,
+            threads=experiment.engine.threads,
+        ),
+        num_folds=len(view.folds),
+        split_description=view.description,
+        leaky=view.leaky,
+    )
+
+
+def recipe_of(method: Method, experiment: Experiment) -> Recipe:
+    """The identity of a method's parts; parts from outside the package count with their source's hash."""
+    fingerprints = {
+        "loss": losses.registry[method.loss].fingerprint,
+        "sampler": batches.registry[method.sampler].fingerprint,
+    }
+    if method.miner is not None:
+        fingerprints["miner"] = miners.registry[method.miner].fingerprint
+    return Recipe(
+        loss=method.loss,
+        miner=method.miner,
+        sampler=method.sampler,
+        samples_per_class=method.with_samples(experiment.batch),
+        plugins={part: found for part, found in fingerprints.items() if found is not None},
+    )
+
+
+def _check_names(experiment: Experiment) -> None:
+    """Every name and option that can be checked without data."""
+    datasets.check_options(datasets[experiment.dataset.name], experiment.dataset.options)
+    splits.registry.check_options(splits.registry[experiment.split.name], experiment.split.options)
+    models.registry.check_options(models.registry[experiment.trunk.name], experiment.trunk.options)
+    transforms.registry.check_options(
+        transforms.registry[experiment.transform.name], experiment.transform.options
+    )
+    for metric in (*experiment.metrics, experiment.training.metric):
+        metrics.registry[metric]
+    if experiment.training.max_epochs == 0:
+        raise UsageError("training.max_epochs = 0 would train nothing; choose at least 1")
+
+
+def _open(experiment: Experiment) -> DevelopmentView:
+    dataset = experiment.dataset
+    options = dataset.options | ({} if dataset.root is None else {"root": dataset.root})
+    split = experiment.split
+    view = open_development(
+        dataset.name, split=split.name, dataset_options=options, split_options=split.options
+    )
+    if view.leaky and not split.allow_test_feedback:
+        raise UsageError(
+            f"split plan {split.name} tunes on the test set; choose another plan, or say "
+            "split.allow_test_feedback=true and every report will be stamped leaky"
+        )
+    return view
+
+
+def _check_batches(experiment: Experiment, chosen: tuple[Method, ...], view: DevelopmentView) -> None:
+    """Make every method's batch sampler once per fold, so that a batch that cannot be filled fails now."""
+    for method in chosen:
+        options = {k.removeprefix("sampler."): v for k, v in method.fixed.items() if k.startswith("sampler.")}
+        if "samples_per_class" in batches.registry[method.sampler].parameters:
+            options["samples_per_class"] = method.with_samples(experiment.batch)
+        for fold in view.folds:
+            labels = view.dataset.labels[fold.train]
+            batches.create(method.sampler, labels, batch_size=experiment.batch.size, seed=0, **options)
+
+
+def _weights_identity(weights: str) -> str:
+    """Public weights by name, a local file by its content: the path is no part of a run's identity."""
+    file = Path(weights)
+    if file.is_file():
+        return "sha256:" + hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+    return weights

@@ -1,0 +1,114 @@
+"""The whole flow: search, select, confirm. Start it again and it goes on where it was.
+
+Every method's selection is frozen before the test set is opened for any of them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Protocol
+
+from levelfield.config import Experiment
+from levelfield.engine import Engine
+from levelfield.methods import Method
+from levelfield.protocol._confirm import confirm, confirm_baseline
+from levelfield.protocol._resolve import Resolved, resolve
+from levelfield.protocol._search import run_search, search_id, select
+from levelfield.records import Store, append_line, digest, now, read_json, read_lines, write_json
+
+BASELINE = "untrained"
+
+
+class Progress(Protocol):
+    """Told what is going on; the command line draws bars with it."""
+
+    def stage(self, description: str, total: int) -> None:
+        """A stage of ``total`` runs begins."""
+        ...
+
+    def advance(self) -> None:
+        """One run is done."""
+        ...
+
+
+class _Silent:
+    def stage(self, description: str, total: int) -> None:
+        pass
+
+    def advance(self) -> None:
+        pass
+
+
+def run(experiment: Experiment, out: str | Path | None = None, *, progress: Progress | None = None) -> Path:
+    """Carry out an experiment: search, select, confirm. Returns the folder of its records.
+
+    Args:
+        experiment: From :meth:`levelfield.Experiment.load` or ``build``.
+        out: The folder of records; ``runs/<name>`` by default. What it holds already is not computed again.
+        progress: Is told of each finished run.
+    """
+    store = Store(Path(out) if out is not None else Path("runs") / experiment.name)
+    progress = progress or _Silent()
+    resolved = resolve(experiment)
+    with store.open(), Engine(workers=experiment.engine.workers).open() as engine:
+        write_index(store, resolved, {})
+        files = {}
+        for method in resolved.methods:
+            files[method.name] = _search_and_select(resolved, method, store, engine, progress)
+        files[BASELINE] = _freeze(store, _baseline_selection(resolved))
+        write_index(store, resolved, files)
+        confirm_baseline(resolved, files[BASELINE], store, engine)
+        for method in resolved.methods:
+            total = experiment.confirm.reruns * resolved.num_folds
+            progress.stage(f"confirm {method.name}", total)
+            confirm(resolved, method, files[method.name], store, engine, on_run=progress.advance)
+    return store.root
+
+
+def _search_and_select(
+    resolved: Resolved, method: Method, store: Store, engine: Engine, progress: Progress
+) -> Path:
+    done = len(store.trials(search_id(resolved, method)))
+    todo = max(0, resolved.experiment.search.trials - done) if method.space else 1 - min(done, 1)
+    progress.stage(f"search {method.name}", todo * resolved.num_folds)
+    trials = run_search(resolved, method, store, engine, on_run=progress.advance)
+    return _freeze(store, select(trials, method=method.name, search=search_id(resolved, method)))
+
+
+def _baseline_selection(resolved: Resolved) -> dict[str, Any]:
+    """The untrained network has nothing to select; what names it is all that its scores depend on."""
+    spec = resolved.run_spec(resolved.methods[0], {}, fold=0, seed=resolved.experiment.seed)
+    shared = spec.model_dump(mode="json", include={"data", "trunk", "head", "transform", "seed"})
+    return {"method": BASELINE, "network": shared}
+
+
+def _freeze(store: Store, selection: dict[str, Any]) -> Path:
+    """Write a selection once; the same selection has the same name."""
+    file = store.selection_file(f"{selection['method']}-{digest(selection)}")
+    if not file.exists():
+        write_json(file, selection)
+    return file
+
+
+def write_index(store: Store, resolved: Resolved, selections: dict[str, Path]) -> None:
+    """Say what the folder holds, so that a report needs nothing else; note every revision."""
+    index = {
+        "experiment": resolved.experiment.model_dump(
+            mode="json", exclude={"engine": True, "plugins": True, "dataset": {"root"}}
+        ),
+        "split": resolved.split_description,
+        "leaky": resolved.leaky,
+        "searches": {method.name: search_id(resolved, method) for method in resolved.methods},
+        "selections": {name: file.stem for name, file in selections.items()},
+    }
+    revisions = store.root / "revisions.jsonl"
+    known = read_lines(revisions)
+    if not known or known[-1]["experiment"] != index["experiment"]:
+        append_line(revisions, {"time": now(), "experiment": index["experiment"]})
+    write_json(store.root / "experiment.json", index)
+
+
+def read_index(store: Store) -> dict[str, Any]:
+    """What :func:`write_index` wrote."""
+    index: dict[str, Any] = read_json(store.root / "experiment.json")
+    return index

@@ -1,0 +1,94 @@
+"""The test-set guard: the one place where test images can be reached.
+
+A permit is granted only for a selection that lies frozen on the disk. Granting it writes a line to the
+ledger, which every report shows. Whoever loads test images shows the permit, and it is checked again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from levelfield import data
+from levelfield.data import Dataset, splits
+from levelfield.errors import LockedTestSetError
+from levelfield.records import (
+    DataIdentity,
+    Store,
+    append_line,
+    digest,
+    environment,
+    now,
+    read_json,
+    read_lines,
+)
+from levelfield.train import Resources, dataset_options
+
+
+@dataclass(frozen=True)
+class TestPermit:
+    """Leave to read the test set for one frozen selection."""
+
+    __test__ = False  # not a test class, whatever its name begins with
+
+    selection_file: Path
+    selection_id: str
+    ledger_file: Path
+
+    def verify(self) -> None:
+        """Raise unless the selection is frozen as it was, and its opening is in the ledger."""
+        if not self.selection_file.exists():
+            raise LockedTestSetError(f"the test set is locked: {self.selection_file} is not frozen yet")
+        if digest(read_json(self.selection_file)) != self.selection_id:
+            raise LockedTestSetError(
+                f"the test set is locked: {self.selection_file} was changed after it was frozen; "
+                "restore it, or start again with a new --out folder"
+            )
+        if not any(line["selection"] == self.selection_id for line in read_lines(self.ledger_file)):
+            raise LockedTestSetError(f"the test set is locked: no opening for it in {self.ledger_file}")
+
+
+def open_test(store: Store, selection_file: Path) -> TestPermit:
+    """Grant a permit for a frozen selection, and record the opening."""
+    if not selection_file.exists():
+        raise LockedTestSetError(f"the test set is locked: {selection_file} is not frozen yet")
+    selection = read_json(selection_file)
+    selection_id = digest(selection)
+    before = sum(line["selection"] == selection_id for line in read_lines(store.ledger_file))
+    append_line(
+        store.ledger_file,
+        {
+            "time": now(),
+            "host": environment()["host"],
+            "commit": environment()["commit"],
+            "method": selection["method"],
+            "selection": selection_id,
+            "event": "reopened after an interruption" if before else "opened",
+        },
+    )
+    return TestPermit(selection_file, selection_id, store.ledger_file)
+
+
+def test_view(permit: TestPermit, identity: DataIdentity, resources: Resources) -> Dataset:
+    """The test images, for the holder of a valid permit."""
+    permit.verify()
+    options = dataset_options(identity, resources.dataset_root)
+    return _load(identity.name, _frozen(options), identity.split.name, _frozen(identity.split.options))
+
+
+test_view.__test__ = False  # type: ignore[attr-defined]  # not a test function, whatever its name begins with
+
+
+def _frozen(options: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple(sorted(options.items()))
+
+
+@lru_cache(maxsize=1)
+def _load(
+    name: str, options: tuple[tuple[str, Any], ...], split: str, split_options: tuple[tuple[str, Any], ...]
+) -> Dataset:
+    dataset = data.load(name, **dict(options))
+    plan = splits.create(split, dataset.labels, is_test=dataset.is_test, **dict(split_options))
+    return dataset.select(plan.test)
