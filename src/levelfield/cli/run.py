@@ -1,0 +1,30 @@
+"""``levelfield run``: carry out an experiment file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+FileArgument = Annotated[Path, typer.Argument(help="The experiment file (YAML).", show_default=False)]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", help="Override a value: --set search.trials=10 (repeatable).")
+]
+OutOption = Annotated[Path | None, typer.Option("--out", help="Folder of records; runs/NAME by default.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress bars.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the results as JSON and nothing else.")]
+
+
+def run(
+    file: FileArgument,
+    overrides: SetOption = None,
+    out: OutOption = None,
+    quiet: QuietOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Search, select, confirm and report; give the same command again to go on after an interruption."""
+    from levelfield.cli._show import carry_out
+    from levelfield.config import Experiment
+
+    carry_out(Experiment.load(file, tuple(overrides or ())), out, quiet=quiet, as_json=as_json)
