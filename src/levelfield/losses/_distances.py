@@ -73,20 +73,37 @@ def euclidean(vectors: Tensor, *, squared: bool = False) -> Tensor:
     return result
 
 
+def signal_to_noise(vectors: Tensor) -> Tensor:
+    """``var(x - y) / var(x)`` for all rows: N x D gives N x N, the anchor x in the rows.
+
+    The variance runs over the D components of one vector. An anchor without variance has distance zero to
+    all others, and no gradient.
+
+    Example:
+        >>> signal_to_noise(torch.tensor([[0.0, 2.0], [0.0, 4.0]]))
+        tensor([[0.0000, 1.0000],
+                [0.2500, 0.0000]])
+    """
+    centred = vectors - vectors.mean(1, keepdim=True)
+    noise = euclidean(centred, squared=True)
+    signal = centred.square().sum(1, keepdim=True)
+    rounding = (4 * torch.finfo(vectors.dtype).eps) ** 2 * vectors.square().sum(1, keepdim=True)
+    varies = signal > rounding
+    return torch.where(varies, noise / torch.where(varies, signal, 1.0), 0.0)
+
+
 class _Products(torch.autograd.Function):
     """X X' with one matrix product in the backward pass, where autograd would take two."""
 
     @staticmethod
     def forward(ctx: Any, vectors: Tensor) -> Tensor:
         ctx.save_for_backward(vectors)
-        with torch.autocast(vectors.device.type, enabled=False):
-            return vectors @ vectors.T
+        return _matmul(vectors, vectors.T)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         (vectors,) = ctx.saved_tensors
-        with torch.autocast(vectors.device.type, enabled=False):
-            return (gradient + gradient.T) @ vectors
+        return _matmul(gradient + gradient.T, vectors)
 
 
 class _Euclidean(torch.autograd.Function):
@@ -94,8 +111,7 @@ class _Euclidean(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, vectors: Tensor, squared: bool) -> Tensor:
-        with torch.autocast(vectors.device.type, enabled=False):
-            dots = vectors @ vectors.T
+        dots = _matmul(vectors, vectors.T)
         norms = dots.diagonal()
         both = norms[:, None] + norms
         result = torch.add(both, dots, alpha=-2)
@@ -112,5 +128,11 @@ class _Euclidean(torch.autograd.Function):
         vectors, distances = ctx.saved_tensors
         slope = 2 * gradient if ctx.squared else (gradient / distances).masked_fill_(distances == 0, 0.0)
         weights = slope + slope.T
-        with torch.autocast(vectors.device.type, enabled=False):
-            return torch.addcmul(-(weights @ vectors), weights.sum(1, keepdim=True), vectors), None
+        others = _matmul(weights, vectors)
+        return torch.addcmul(others.neg_(), weights.sum(1, keepdim=True), vectors), None
+
+
+def _matmul(left: Tensor, right: Tensor) -> Tensor:
+    """A matrix product that autocast leaves alone."""
+    with torch.autocast(left.device.type, enabled=False):
+        return torch.mm(left, right)

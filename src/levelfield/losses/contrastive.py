@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from levelfield.losses import register
 from levelfield.losses._distances import checked, euclidean, unit
+from levelfield.losses._module import EmbeddingLoss
 from levelfield.losses._reduction import Reduction, reduce
 from levelfield.miners import Tuples
 from levelfield.miners._convert import pair_counts
@@ -62,7 +65,7 @@ def contrastive(
     reported_by=("reality-check", "revisiting", "deep-dive", "landmarks"),
     space={"pos_margin": Float(-0.2, 1.0), "neg_margin": Float(0.0, 2.0)},
 )
-class Contrastive(nn.Module):
+class Contrastive(EmbeddingLoss):
     """Pull positive pairs together, push negative pairs beyond a margin."""
 
     def __init__(
@@ -73,20 +76,12 @@ class Contrastive(nn.Module):
         normalize: bool = True,
         reduction: Reduction = "mean_nonzero",
     ) -> None:
-        super().__init__()
-        self.pos_margin = pos_margin
-        self.neg_margin = neg_margin
-        self.normalize = normalize
-        self.reduction: Reduction = reduction
-
-    def forward(self, embeddings: Tensor, labels: Tensor, tuples: Tuples | None = None) -> Tensor:
-        """See :func:`contrastive`."""
-        return contrastive(
-            embeddings,
-            labels,
-            tuples,
-            pos_margin=self.pos_margin,
-            neg_margin=self.neg_margin,
-            normalize=self.normalize,
-            reduction=self.reduction,
+        super().__init__(
+            partial(
+                contrastive,
+                pos_margin=pos_margin,
+                neg_margin=neg_margin,
+                normalize=normalize,
+                reduction=reduction,
+            )
         )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import softplus
 
 from levelfield.losses import register
 from levelfield.losses._distances import checked, euclidean, unit
+from levelfield.losses._module import EmbeddingLoss
 from levelfield.losses._reduction import Reduction, divide, reduce
 from levelfield.losses._triplets import hinge_sum, smooth_sum
 from levelfield.miners import Triplets, Tuples
@@ -89,7 +92,7 @@ def triplet_of_distances(
     reported_by=("reality-check", "revisiting", "deep-dive", "landmarks"),
     space={"margin": Float(0.0, 1.0)},
 )
-class Triplet(nn.Module):
+class Triplet(EmbeddingLoss):
     """An anchor's positives must be closer than its negatives, by a margin."""
 
     def __init__(
@@ -100,20 +103,6 @@ class Triplet(nn.Module):
         normalize: bool = True,
         reduction: Reduction = "mean_nonzero",
     ) -> None:
-        super().__init__()
-        self.margin = margin
-        self.smooth = smooth
-        self.normalize = normalize
-        self.reduction: Reduction = reduction
-
-    def forward(self, embeddings: Tensor, labels: Tensor, tuples: Tuples | None = None) -> Tensor:
-        """See :func:`triplet`."""
-        return triplet(
-            embeddings,
-            labels,
-            tuples,
-            margin=self.margin,
-            smooth=self.smooth,
-            normalize=self.normalize,
-            reduction=self.reduction,
+        super().__init__(
+            partial(triplet, margin=margin, smooth=smooth, normalize=normalize, reduction=reduction)
         )

@@ -48,6 +48,19 @@ def pair_counts(
     )
 
 
+def any_triplet(labels: Tensor, tuples: Tuples | None = None) -> Tensor:
+    """Whether there is a triplet: a boolean scalar.
+
+    Example:
+        >>> any_triplet(torch.tensor([0, 0, 1])), any_triplet(torch.tensor([0, 0, 0]))
+        (tensor(True), tensor(False))
+    """
+    if isinstance(tuples, Triplets):
+        return torch.tensor(len(tuples.anchor) > 0, device=labels.device)
+    positive, negative = pair_masks(labels, tuples)
+    return (positive.any(1) & negative.any(1)).any()
+
+
 def as_pairs(tuples: Tuples) -> Pairs:
     """The pairs themselves, or the (anchor, positive) and (anchor, negative) of each triplet."""
     match tuples:
@@ -55,6 +68,24 @@ def as_pairs(tuples: Tuples) -> Pairs:
             return tuples
         case Triplets(anchor=anchor, positive=positive, negative=negative):
             return Pairs(anchor, positive, anchor, negative)
+
+
+def as_triplets(tuples: Tuples) -> Triplets:
+    """The triplets themselves, or every triplet whose positive and negative pair share the anchor.
+
+    The list can be long, of the order of B^3; losses that can do without it should.
+
+    Example:
+        >>> pairs = Pairs(*(torch.tensor(i) for i in ([0, 1], [1, 0], [0, 0], [2, 3])))
+        >>> [t.tolist() for t in vars(as_triplets(pairs)).values()]
+        [[0, 0], [1, 1], [2, 3]]
+    """
+    match tuples:
+        case Triplets():
+            return tuples
+        case Pairs(pos_anchor=pos_anchor, positive=positive, neg_anchor=neg_anchor, negative=negative):
+            first, second = (pos_anchor[:, None] == neg_anchor).nonzero(as_tuple=True)
+            return Triplets(pos_anchor[first], positive[first], negative[second])
 
 
 def _count(anchors: Tensor, others: Tensor, *, size: int, dtype: torch.dtype) -> Tensor:

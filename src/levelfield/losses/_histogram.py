@@ -1,0 +1,48 @@
+"""Histograms with a gradient: each value is shared between the two nodes around it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def soft_histogram(positions: Tensor, groups: Tensor, *, num_groups: int, num_nodes: int) -> Tensor:
+    """How much of each group lies at each node; ``num_groups`` x ``num_nodes``.
+
+    Args:
+        positions: Where each value lies, in units of the distance of nodes: node k is at k. Any shape.
+        groups: The histogram each value belongs to, 0..num_groups-1; the same shape, int64.
+        num_groups: The number of histograms.
+        num_nodes: The number of nodes; values beyond the outer nodes are counted at them.
+
+    Example:
+        >>> soft_histogram(torch.tensor([0.0, 1.25]), torch.tensor([0, 0]), num_groups=1, num_nodes=3)
+        tensor([[1.0000, 0.7500, 0.2500]])
+    """
+    result: Tensor = _SoftHistogram.apply(positions, groups, num_groups, num_nodes)
+    return result
+
+
+class _SoftHistogram(torch.autograd.Function):
+    """Needs one scattered sum, because the two shares of a value add up to one."""
+
+    @staticmethod
+    def forward(ctx: Any, positions: Tensor, groups: Tensor, num_groups: int, num_nodes: int) -> Tensor:
+        inside = positions.clamp(0, num_nodes - 1)
+        node = inside.floor().clamp_(max=num_nodes - 2)
+        right = (inside - node).flatten()
+        cell = torch.add(node.to(torch.int64), groups, alpha=num_nodes).flatten()
+        size = num_groups * num_nodes
+        number = torch.bincount(cell, minlength=size).to(right.dtype)
+        passed_on = torch.zeros_like(number).scatter_add_(0, cell, right)
+        ctx.save_for_backward(cell, inside.eq(positions))
+        return (number - passed_on + passed_on.roll(1)).view(num_groups, num_nodes)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+        cell, moves = ctx.saved_tensors
+        flat = gradient.flatten()
+        slope = flat.roll(-1) - flat
+        return slope.gather(0, cell).view_as(moves) * moves, None, None, None

@@ -1,0 +1,137 @@
+"""Angular loss, together with the N-pair loss."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from levelfield.losses import register
+from levelfield.losses._distances import checked, products, unit
+from levelfield.losses._logsumexp import softmax_weights
+from levelfield.losses._module import EmbeddingLoss
+from levelfield.losses._reduction import Reduction, divide, with_gradient
+from levelfield.losses._triplets import TripletSum, positives_of
+from levelfield.losses.npair import mean_square_norm, npair_of_all
+from levelfield.miners import Tuples
+from levelfield.miners._convert import pair_masks
+from levelfield.space import Float
+
+
+def angular(
+    embeddings: Tensor,
+    labels: Tensor,
+    tuples: Tuples | None = None,
+    *,
+    alpha: float = 45.0,
+    npair_weight: float = 1.0,
+    angular_weight: float = 2.0,
+    l2: float = 0.005,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """Bound the angle at a negative that sees the anchor and its positive.
+
+    ``log(1 + sum_n exp(4 tan^2(alpha) (x_a + x_p) . x_n - 2 (1 + tan^2(alpha)) x_a . x_p))`` over positive
+    pairs of normalised embeddings, ``angular_weight`` times, plus the N-pair loss of the embeddings as they
+    come, ``npair_weight`` times, plus ``l2 * mean |x|^2`` (Wang et al.; "Revisiting Training Strategies",
+    eq. 5, is garbled and is read after them). The angular part alone (weights 0 and 1, l2 0) equals
+    pytorch-metric-learning's for normalised embeddings; that one does not normalise the negatives.
+
+    Args:
+        embeddings: B x D, as they come from the head.
+        labels: B.
+        tuples: A miner's choice, taken as a set; all pairs of the batch if None. The negatives of a
+            positive pair are those of its anchor.
+        alpha: The largest angle, in degrees.
+        npair_weight: Weight of the N-pair part.
+        angular_weight: Weight of the angular part (lambda in the papers).
+        l2: Weight of the mean squared length of the embeddings; it is left out where there is no pair.
+        reduction: How the losses of the positive pairs become one number.
+
+    Returns:
+        A scalar.
+
+    Example:
+        >>> x, y = torch.tensor([[1.0], [1.0], [-1.0]]), torch.tensor([0, 0, 1])
+        >>> angular(x, y, npair_weight=0.0, angular_weight=1.0, l2=0.0)  # log(1 + exp(-8 - 4))
+        tensor(6.1442e-06)
+    """
+    vectors = checked(embeddings, labels)
+    positive, negative = pair_masks(labels, tuples)
+    part = angular_sum(products(unit(vectors)), positive, negative, alpha=alpha)
+    loss = angular_weight * divide(part.total, counts=part.counts, nonzero=part.nonzero, reduction=reduction)
+    if npair_weight:
+        loss = loss + npair_weight * npair_of_all(vectors, labels, tuples, reduction)[0]
+    return loss + l2 * positive.any() * mean_square_norm(vectors)
+
+
+def angular_sum(cosine: Tensor, positive: Tensor, negative: Tensor, *, alpha: float) -> TripletSum:
+    """The sum of the angular part over positive pairs, one positive of every anchor at a time.
+
+    Args:
+        cosine: B x B.
+        positive: B x B mask of (anchor, positive).
+        negative: B x B mask of (anchor, negative).
+        alpha: The largest angle, in degrees.
+
+    Example:
+        >>> cosine, none = torch.ones(2, 2), torch.zeros(2, 2, dtype=torch.bool)
+        >>> angular_sum(cosine, none, none, alpha=45.0).total
+        tensor(0.)
+    """
+    slope = math.tan(math.radians(alpha)) ** 2
+    with torch.no_grad():
+        where = positives_of(positive)
+        gradient = torch.zeros_like(cosine)
+        total = cosine.new_zeros(())
+        for slot in range(where.width):
+            chosen = where.slot == slot
+            anchor, other = where.row[chosen], where.column[chosen]
+            inside = 4 * slope * (cosine[anchor] + cosine[other])
+            inside -= 2 * (1 + slope) * cosine[anchor, other][:, None]
+            losses, weights = softmax_weights(inside, negative[anchor], plus_one=True)
+            total += losses.sum()
+            pull = weights.sum(1)
+            weights *= 4 * slope
+            gradient.index_add_(0, anchor, weights).index_add_(0, other, weights)
+            gradient[anchor, other] -= 2 * (1 + slope) * pull
+    number = positive.sum()
+    return TripletSum(with_gradient(total, cosine, gradient), number, number)
+
+
+@register(
+    "angular",
+    paper="Deep Metric Learning with Angular Loss",
+    year=2017,
+    tuples="pairs",
+    reported_by=("revisiting",),
+    space={
+        "alpha": Float(20.0, 60.0),
+        "angular_weight": Float(0.1, 10.0, log=True),
+        "l2": Float(1e-4, 0.1, log=True),
+    },
+)
+class Angular(EmbeddingLoss):
+    """Bound the angle under which a negative sees a positive pair; with the N-pair loss."""
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 45.0,
+        npair_weight: float = 1.0,
+        angular_weight: float = 2.0,
+        l2: float = 0.005,
+        reduction: Reduction = "mean",
+    ) -> None:
+        super().__init__(
+            partial(
+                angular,
+                alpha=alpha,
+                npair_weight=npair_weight,
+                angular_weight=angular_weight,
+                l2=l2,
+                reduction=reduction,
+            )
+        )

@@ -1,0 +1,73 @@
+"""Circle loss, on pairs of samples."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from levelfield.losses import register
+from levelfield.losses._distances import checked, products, unit
+from levelfield.losses._logsumexp import log_sum_exp
+from levelfield.losses._module import EmbeddingLoss
+from levelfield.losses._reduction import Reduction, reduce
+from levelfield.miners import Tuples
+from levelfield.miners._convert import pair_masks
+from levelfield.space import Float
+
+
+def circle(
+    embeddings: Tensor,
+    labels: Tensor,
+    tuples: Tuples | None = None,
+    *,
+    m: float = 0.4,
+    gamma: float = 80.0,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """Pairs weighted by how far they are from where they should be.
+
+    ``log(1 + sum_n exp(gamma [s_an + m]+ (s_an - m)) sum_p exp(-gamma [1 + m - s_ap]+ (s_ap - 1 + m)))`` over
+    the anchors that have both a positive and a negative; s is the cosine similarity and the brackets are
+    weights without a gradient. With reduction "mean_nonzero" it equals pytorch-metric-learning's.
+
+    Args:
+        embeddings: B x D.
+        labels: B.
+        tuples: A miner's choice, taken as a set; all pairs of the batch if None.
+        m: The relaxation; similarities should pass 1 - m for positives and stay below m for negatives.
+        gamma: The scale.
+        reduction: How the losses of the anchors become one number.
+
+    Returns:
+        A scalar.
+
+    Example:
+        >>> circle(torch.tensor([[1.0], [1.0], [-1.0]]), torch.tensor([0, 0, 1]), m=0.5, gamma=1.0)
+        tensor(0.5759)
+    """
+    similarity = products(unit(checked(embeddings, labels)))
+    positive, negative = pair_masks(labels, tuples)
+    fixed = similarity.detach()
+    pull = log_sum_exp(torch.relu(1 + m - fixed) * (1 - m - similarity) * gamma, positive)
+    push = log_sum_exp(torch.relu(fixed + m) * (similarity - m) * gamma, negative)
+    losses = softplus(pull + push)
+    complete = positive.any(1) & negative.any(1)
+    return reduce(losses, complete.to(losses.dtype), reduction)
+
+
+@register(
+    "circle",
+    paper="Circle Loss: A Unified Perspective of Pair Similarity Optimization",
+    year=2020,
+    tuples="pairs",
+    reported_by=("landmarks",),
+    space={"m": Float(0.0, 1.0), "gamma": Float(1.0, 512.0, log=True)},
+)
+class Circle(EmbeddingLoss):
+    """Weigh each similarity by its distance to the optimum."""
+
+    def __init__(self, *, m: float = 0.4, gamma: float = 80.0, reduction: Reduction = "mean") -> None:
+        super().__init__(partial(circle, m=m, gamma=gamma, reduction=reduction))

@@ -1,0 +1,123 @@
+"""N-pair loss."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Literal, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy, softplus
+
+from levelfield.errors import UsageError
+from levelfield.losses import register
+from levelfield.losses._distances import checked, products
+from levelfield.losses._logsumexp import log_sum_exp
+from levelfield.losses._module import EmbeddingLoss
+from levelfield.losses._reduction import Reduction, divide, reduce
+from levelfield.miners import Tuples
+from levelfield.miners._convert import pair_masks
+from levelfield.space import Float
+
+Choice: TypeAlias = Literal["all", "class"]
+
+
+def npair(
+    embeddings: Tensor,
+    labels: Tensor,
+    tuples: Tuples | None = None,
+    *,
+    l2: float = 0.005,
+    pairs: Choice = "all",
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """Each positive pair against many negatives, on embeddings that are not normalised.
+
+    ``log(1 + sum_n exp(x_a . x_n - x_a . x_p))`` over positive pairs, plus ``l2 * mean |x|^2``. With
+    ``pairs`` "all" these are all positive pairs and all negatives of the batch ("Revisiting Training
+    Strategies", eq. 4, which divides by the batch size). With "class" they are the first two samples of each
+    class, and the negatives are the second ones of the other classes (Sohn's N-pair batch, and what
+    pytorch-metric-learning computes, but for the regulariser).
+
+    Args:
+        embeddings: B x D, as they come from the head.
+        labels: B.
+        tuples: A miner's choice for "all", taken as a set; all pairs of the batch if None.
+        l2: Weight of the mean squared length of the embeddings; it is left out where there is no pair.
+        pairs: Which pairs to use.
+        reduction: How the losses of the positive pairs become one number.
+
+    Returns:
+        A scalar.
+
+    Example:
+        >>> npair(torch.tensor([[1.0], [1.0], [-1.0]]), torch.tensor([0, 0, 1]), l2=0.0)
+        tensor(0.1269)
+    """
+    vectors = checked(embeddings, labels)
+    if pairs == "class":
+        if tuples is not None:
+            raise UsageError(
+                'npair with pairs="class" picks its own pairs; drop the miner or set pairs="all"'
+            )
+        loss, exists = _npair_of_classes(vectors, labels, reduction)
+    elif pairs == "all":
+        loss, exists = npair_of_all(vectors, labels, tuples, reduction)
+    else:
+        raise UsageError(f'npair has no pairs="{pairs}"; choose "all" or "class"')
+    return loss + l2 * exists * mean_square_norm(vectors)
+
+
+def npair_of_all(
+    vectors: Tensor, labels: Tensor, tuples: Tuples | None, reduction: Reduction
+) -> tuple[Tensor, Tensor]:
+    """The loss over all positive pairs, and whether there is one; vectors are B x D, labels B.
+
+    Example:
+        >>> npair_of_all(torch.tensor([[1.0], [2.0]]), torch.tensor([0, 1]), None, "mean")
+        (tensor(0.), tensor(False))
+    """
+    similarity = products(vectors)
+    positive, negative = pair_masks(labels, tuples)
+    losses = softplus(log_sum_exp(similarity, negative)[:, None] - similarity)
+    return reduce(losses, positive.to(losses.dtype), reduction), positive.any()
+
+
+def _npair_of_classes(vectors: Tensor, labels: Tensor, reduction: Reduction) -> tuple[Tensor, Tensor]:
+    order = labels.argsort(stable=True)
+    ranked = labels[order]
+    starts = torch.ones_like(ranked, dtype=torch.bool)
+    starts[1:] = ranked[1:] != ranked[:-1]
+    first = (starts[:-1] & ~starts[1:]).nonzero().squeeze(1)
+    anchors, positives = vectors[order[first]], vectors[order[first + 1]]
+    with torch.autocast(vectors.device.type, enabled=False):
+        similarity = anchors @ positives.T
+    targets = torch.arange(len(first), device=labels.device)
+    total = cross_entropy(similarity, targets, reduction="sum")
+    number = torch.tensor(len(first), device=labels.device)
+    return divide(total, counts=number, nonzero=number, reduction=reduction), number > 0
+
+
+def mean_square_norm(vectors: Tensor) -> Tensor:
+    """The mean squared length of vectors (B x D).
+
+    Example:
+        >>> mean_square_norm(torch.tensor([[3.0, 4.0], [0.0, 1.0]]))
+        tensor(13.)
+    """
+    return vectors.square().sum() / max(len(vectors), 1)
+
+
+@register(
+    "npair",
+    paper="Improved Deep Metric Learning with Multi-class N-pair Loss Objective",
+    year=2016,
+    tuples="pairs",
+    reported_by=("revisiting", "deep-dive"),
+    space={"l2": Float(1e-4, 0.1, log=True)},
+)
+class NPair(EmbeddingLoss):
+    """Weigh each positive pair against many negatives at once, without normalisation."""
+
+    def __init__(self, *, l2: float = 0.005, pairs: Choice = "all", reduction: Reduction = "mean") -> None:
+        super().__init__(partial(npair, l2=l2, pairs=pairs, reduction=reduction))
