@@ -2,6 +2,32 @@
 
 from __future__ import annotations
 
+from levelfield.stats._compare import Pair, Verdict, compare_pairs, verdict
+from levelfield.stats._diagram import critical_difference_diagram
+from levelfield.stats._effects import cliffs_delta, cohens_d
+from levelfield.stats._friedman import Friedman, friedman
+from levelfield.stats._holm import holm
 from levelfield.stats._intervals import Interval, t_interval
+from levelfield.stats._paired import Difference, paired_bootstrap, paired_permutation
+from levelfield.stats._ranks import Standing, ranks, tournament
 
-__all__ = ["Interval", "t_interval"]
+__all__ = [
+    "Difference",
+    "Friedman",
+    "Interval",
+    "Pair",
+    "Standing",
+    "Verdict",
+    "cliffs_delta",
+    "cohens_d",
+    "compare_pairs",
+    "critical_difference_diagram",
+    "friedman",
+    "holm",
+    "paired_bootstrap",
+    "paired_permutation",
+    "ranks",
+    "t_interval",
+    "tournament",
+    "verdict",
+]

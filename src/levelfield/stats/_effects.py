@@ -1,0 +1,43 @@
+"""Effect sizes: how large a difference is, apart from how sure we are of it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from levelfield.errors import UsageError
+from levelfield.stats._paired import Values, paired_differences
+
+
+def cohens_d(a: Values, b: Values) -> float:
+    """Cohen's d of paired values: mean of ``a - b`` (n) in units of its standard deviation.
+
+    Example:
+        >>> cohens_d([2.0, 4.0, 6.0], [1.0, 2.0, 3.0])
+        2.0
+    """
+    differences = paired_differences(a, b)
+    if len(differences) < 2:
+        raise UsageError("Cohen's d needs at least two pairs, got one")
+    mean, deviation = float(differences.mean()), float(differences.std(ddof=1))
+    if deviation == 0:
+        return 0.0 if mean == 0 else math.copysign(math.inf, mean)
+    return mean / deviation
+
+
+def cliffs_delta(a: Values, b: Values) -> float:
+    """Cliff's delta of ``a`` (n) and ``b`` (m), unpaired: P(a > b) - P(a < b), from -1 to 1.
+
+    Example:
+        >>> cliffs_delta([1, 2, 3], [0, 2])
+        0.5
+    """
+    first, second = np.asarray(a, dtype=np.float64), np.sort(np.asarray(b, dtype=np.float64))
+    if first.ndim != 1 or second.ndim != 1 or not first.size or not second.size:
+        raise UsageError("Cliff's delta takes two lists of at least one number each")
+    if not (np.isfinite(first).all() and np.isfinite(second).all()):
+        raise UsageError("Cliff's delta takes finite numbers, got NaN or infinity")
+    below = np.searchsorted(second, first, side="left").sum()
+    above = second.size * first.size - np.searchsorted(second, first, side="right").sum()
+    return float(below - above) / (first.size * second.size)
