@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -15,8 +17,9 @@ from levelfield.seeds import torch_generator
 class ClassificationLoss(nn.Module):
     """Base of the losses that own ``vectors_per_class`` weight vectors for each class.
 
-    A subclass implements :meth:`compute`; it gets inputs that are checked and at least float32, with
-    autocast off: a cosine rounded to bfloat16 and then scaled by 64 is no cosine any more.
+    ``function`` is the loss with its options bound; it is called with embeddings, labels and weights that are
+    checked and at least float32, with autocast off: a cosine rounded to bfloat16 and then scaled by 64 is no
+    cosine any more.
 
     The weights start as N(0, ``std``²) drawn from a stream of their own, so that a model and its loss
     can be made in any order.
@@ -24,6 +27,7 @@ class ClassificationLoss(nn.Module):
 
     def __init__(
         self,
+        function: partial[Tensor],
         *,
         num_classes: int,
         embedding_size: int,
@@ -34,6 +38,7 @@ class ClassificationLoss(nn.Module):
         super().__init__()
         check_count("num_classes", num_classes)
         check_count("embedding_size", embedding_size)
+        self.function = function
         self.num_classes = num_classes
         self.embedding_size = embedding_size
         start = torch.randn(
@@ -50,7 +55,12 @@ class ClassificationLoss(nn.Module):
 
     def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
         """The loss itself, from inputs that are checked and of one dtype."""
-        raise NotImplementedError
+        return self.function(embeddings, labels, weights)
+
+    def extra_repr(self) -> str:
+        """The shape and the options, for print."""
+        options = {"num_classes": self.num_classes, "embedding_size": self.embedding_size}
+        return ", ".join(f"{name}={value!r}" for name, value in (options | self.function.keywords).items())
 
     def _check(self, embeddings: Tensor, labels: Tensor, tuples: Tuples | None) -> None:
         name = type(self).__name__

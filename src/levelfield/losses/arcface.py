@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -27,8 +28,8 @@ def arcface(
 ) -> Tensor:
     """Cross-entropy of scale * cos(angle(x, w) + margin at the sample's class).
 
-    The value equals pytorch-metric-learning's, whose gradient is NaN where an embedding lies on its class
-    weight; see :func:`cosine_with_margin`. "Revisiting Training Strategies" prints eq. 6 without the
+    Equals pytorch-metric-learning's, but for float32 embeddings close to their class weight, where that one's
+    arccosine loses the gradient; see :func:`cosine_with_margin`. "Revisiting Training Strategies" prints eq. 6 without the
     arccosine; this follows the original publication.
 
     Args:
@@ -59,9 +60,9 @@ def cosine_with_margin(samples: Tensor, targets: Tensor, *, margin: float) -> Te
     falling there as cos(angle) - margin * sin(margin), with the margin in radians.
 
     The angle is never taken: arccos has an infinite slope at 0 and 180 degrees, and clamping its argument
-    would silently cut the gradient. Instead sine and cosine come from the chord |x - w|, which is exact for
-    small angles: the gradient is right at any angle above zero, and zero where x equals w, the one place
-    where it has no direction.
+    silently cuts the gradient. Instead sine and cosine come from the chord |x - w|, which is exact for small
+    angles (in float32 the cosine of any angle below 0.02 degrees is 1): the gradient is right at any angle
+    above zero, and zero where x equals w, the one place where it has no direction.
 
     Example:
         >>> x = torch.tensor([[1.0, 0.0]])
@@ -114,15 +115,7 @@ class ArcFace(ClassificationLoss):
         reduction: Reduction = "mean",
         seed: int = 0,
     ) -> None:
-        super().__init__(num_classes=num_classes, embedding_size=embedding_size, seed=seed)
         check_margin(margin)
         check_positive("scale", scale)
-        self.margin = margin
-        self.scale = scale
-        self.reduction: Reduction = reduction
-
-    def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-        """See :func:`arcface`."""
-        return arcface(
-            embeddings, labels, weights, margin=self.margin, scale=self.scale, reduction=self.reduction
-        )
+        function = partial(arcface, margin=margin, scale=scale, reduction=reduction)
+        super().__init__(function, num_classes=num_classes, embedding_size=embedding_size, seed=seed)

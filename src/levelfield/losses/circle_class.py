@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
@@ -77,12 +79,6 @@ class CircleClass(ClassificationLoss):
         reduction: Reduction = "mean",
         seed: int = 0,
     ) -> None:
-        super().__init__(num_classes=num_classes, embedding_size=embedding_size, seed=seed)
         check_positive("gamma", gamma)
-        self.m = m
-        self.gamma = gamma
-        self.reduction: Reduction = reduction
-
-    def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-        """See :func:`circle_class`."""
-        return circle_class(embeddings, labels, weights, m=self.m, gamma=self.gamma, reduction=self.reduction)
+        function = partial(circle_class, m=m, gamma=gamma, reduction=reduction)
+        super().__init__(function, num_classes=num_classes, embedding_size=embedding_size, seed=seed)

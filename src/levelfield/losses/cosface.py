@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from torch import Tensor
 
 from levelfield.losses import register
@@ -73,14 +75,6 @@ class CosFace(ClassificationLoss):
         reduction: Reduction = "mean",
         seed: int = 0,
     ) -> None:
-        super().__init__(num_classes=num_classes, embedding_size=embedding_size, seed=seed)
         check_positive("scale", scale)
-        self.margin = margin
-        self.scale = scale
-        self.reduction: Reduction = reduction
-
-    def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-        """See :func:`cosface`."""
-        return cosface(
-            embeddings, labels, weights, margin=self.margin, scale=self.scale, reduction=self.reduction
-        )
+        function = partial(cosface, margin=margin, scale=scale, reduction=reduction)
+        super().__init__(function, num_classes=num_classes, embedding_size=embedding_size, seed=seed)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 
@@ -73,22 +75,18 @@ class CrossEntropy(ClassificationLoss):
         reduction: Reduction = "mean",
         seed: int = 0,
     ) -> None:
-        std = (3 * max(embedding_size, 1)) ** -0.5
-        super().__init__(num_classes=num_classes, embedding_size=embedding_size, seed=seed, std=std)
         if not 0 <= label_smoothing < 1:
             raise UsageError(f"label_smoothing must be 0 or more and below 1, got {label_smoothing!r}")
+        super().__init__(
+            partial(cross_entropy, label_smoothing=label_smoothing, reduction=reduction),
+            num_classes=num_classes,
+            embedding_size=embedding_size,
+            seed=seed,
+            std=(3 * max(embedding_size, 1)) ** -0.5,
+        )
         self.bias = nn.Parameter(torch.zeros(num_classes)) if bias else None
-        self.label_smoothing = label_smoothing
-        self.reduction: Reduction = reduction
 
     def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
         """See :func:`cross_entropy`."""
         bias = None if self.bias is None else self.bias.to(weights.dtype)
-        return cross_entropy(
-            embeddings,
-            labels,
-            weights,
-            bias,
-            label_smoothing=self.label_smoothing,
-            reduction=self.reduction,
-        )
+        return self.function(embeddings, labels, weights, bias)

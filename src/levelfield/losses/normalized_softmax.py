@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from torch import Tensor
 
 from levelfield.losses import register
@@ -73,13 +75,6 @@ class NormalizedSoftmax(ClassificationLoss):
         reduction: Reduction = "mean",
         seed: int = 0,
     ) -> None:
-        super().__init__(num_classes=num_classes, embedding_size=embedding_size, seed=seed)
         check_positive("temperature", temperature)
-        self.temperature = temperature
-        self.reduction: Reduction = reduction
-
-    def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-        """See :func:`normalized_softmax`."""
-        return normalized_softmax(
-            embeddings, labels, weights, temperature=self.temperature, reduction=self.reduction
-        )
+        function = partial(normalized_softmax, temperature=temperature, reduction=reduction)
+        super().__init__(function, num_classes=num_classes, embedding_size=embedding_size, seed=seed)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
@@ -106,11 +108,6 @@ class ProxyAnchor(ClassificationLoss):
         seed: int = 0,
     ) -> None:
         std = (2 / max(num_classes, 1)) ** 0.5
-        super().__init__(num_classes=num_classes, embedding_size=embedding_size, seed=seed, std=std)
         check_positive("alpha", alpha)
-        self.margin = margin
-        self.alpha = alpha
-
-    def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-        """See :func:`proxy_anchor`."""
-        return proxy_anchor(embeddings, labels, weights, margin=self.margin, alpha=self.alpha)
+        function = partial(proxy_anchor, margin=margin, alpha=alpha)
+        super().__init__(function, num_classes=num_classes, embedding_size=embedding_size, seed=seed, std=std)

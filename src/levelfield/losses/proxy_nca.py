@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
@@ -84,24 +86,13 @@ class ProxyNCA(ClassificationLoss):
         reduction: Reduction = "mean",
         seed: int = 0,
     ) -> None:
-        super().__init__(num_classes=num_classes, embedding_size=embedding_size, seed=seed)
         check_positive("softmax_scale", softmax_scale)
         if num_classes < 2 and not include_positive:
             raise UsageError(
                 f"proxy_nca compares with the proxies of other classes, got num_classes={num_classes}; "
                 "it needs at least 2"
             )
-        self.softmax_scale = softmax_scale
-        self.include_positive = include_positive
-        self.reduction: Reduction = reduction
-
-    def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-        """See :func:`proxy_nca`."""
-        return proxy_nca(
-            embeddings,
-            labels,
-            weights,
-            softmax_scale=self.softmax_scale,
-            include_positive=self.include_positive,
-            reduction=self.reduction,
+        function = partial(
+            proxy_nca, softmax_scale=softmax_scale, include_positive=include_positive, reduction=reduction
         )
+        super().__init__(function, num_classes=num_classes, embedding_size=embedding_size, seed=seed)

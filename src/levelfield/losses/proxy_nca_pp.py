@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from torch import Tensor
 
 from levelfield.losses import register
@@ -75,13 +77,8 @@ class ProxyNCAPlusPlus(ClassificationLoss):
         reduction: Reduction = "mean",
         seed: int = 0,
     ) -> None:
-        super().__init__(num_classes=num_classes, embedding_size=embedding_size, seed=seed, std=1 / 8)
         check_positive("temperature", temperature)
-        self.temperature = temperature
-        self.reduction: Reduction = reduction
-
-    def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-        """See :func:`proxy_nca_pp`."""
-        return proxy_nca_pp(
-            embeddings, labels, weights, temperature=self.temperature, reduction=self.reduction
+        function = partial(proxy_nca_pp, temperature=temperature, reduction=reduction)
+        super().__init__(
+            function, num_classes=num_classes, embedding_size=embedding_size, seed=seed, std=1 / 8
         )

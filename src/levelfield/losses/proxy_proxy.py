@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 import torch
@@ -82,7 +83,7 @@ def repulsion(rows: Tensor, *, margin: float, alpha: float) -> Tensor:
 @register(
     "proxy_proxy",
     kind="classification",
-    paper="A Deep Dive into Metric Learning",
+    paper="Metric Learning: A Deep Dive",
     year=2020,
     own_lr=True,
     loss_lr=1e-2,
@@ -112,16 +113,8 @@ class ProxyProxy(ClassificationLoss):
         seed: int = 0,
     ) -> None:
         std = (2 / max(num_classes, 1)) ** 0.5
-        super().__init__(num_classes=num_classes, embedding_size=embedding_size, seed=seed, std=std)
         check_positive("alpha", alpha)
         if variant not in (1, 2):
             raise UsageError(f"variant must be 1 or 2, got {variant!r}")
-        self.margin = margin
-        self.alpha = alpha
-        self.variant: Literal[1, 2] = variant
-
-    def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-        """See :func:`proxy_proxy`."""
-        return proxy_proxy(
-            embeddings, labels, weights, margin=self.margin, alpha=self.alpha, variant=self.variant
-        )
+        function = partial(proxy_proxy, margin=margin, alpha=alpha, variant=variant)
+        super().__init__(function, num_classes=num_classes, embedding_size=embedding_size, seed=seed, std=std)

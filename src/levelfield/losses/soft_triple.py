@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
@@ -59,7 +61,7 @@ def soft_triple(
         tensor(0.3133)
     """
     samples, vectors = unit(embeddings), unit(weights)
-    similarities = (samples @ vectors.T).unflatten(1, (-1, centers))
+    similarities = (samples @ vectors.T).view(len(samples), len(vectors) // centers, centers)
     softened = (torch.softmax(similarities / gamma, dim=2) * similarities).sum(dim=2)
     penalty = softened.new_full((len(labels), 1), -margin)
     logits = softened.scatter_add(1, labels[:, None], penalty) * la
@@ -78,9 +80,9 @@ def spread(vectors: Tensor, centers: int) -> Tensor:
         >>> spread(torch.tensor([[1.0, 0.0], [-1.0, 0.0]]), 2)
         tensor(1.0000)
     """
-    grouped = vectors.unflatten(0, (-1, centers))
+    grouped = vectors.view(-1, centers, vectors.shape[1])
     one, other = torch.triu_indices(centers, centers, offset=1, device=vectors.device)
-    products = (grouped @ grouped.mT)[:, one, other]
+    products = (grouped @ grouped.transpose(1, 2))[:, one, other]
     return (2 - 2 * products + 1e-5).sqrt().mean() / 2
 
 
@@ -125,34 +127,24 @@ class SoftTriple(ClassificationLoss):
         seed: int = 0,
     ) -> None:
         check_count("centers", centers)
+        check_positive("la", la)
+        check_positive("gamma", gamma)
+        if not reg_weight >= 0:
+            raise UsageError(f"reg_weight must be 0 or more, got {reg_weight!r}")
+        function = partial(
+            soft_triple,
+            la=la,
+            gamma=gamma,
+            reg_weight=reg_weight,
+            margin=margin,
+            centers=centers,
+            reduction=reduction,
+        )
         super().__init__(
+            function,
             num_classes=num_classes,
             embedding_size=embedding_size,
             seed=seed,
             std=(3 * max(num_classes, 1) * centers) ** -0.5,
             vectors_per_class=centers,
-        )
-        check_positive("la", la)
-        check_positive("gamma", gamma)
-        if not reg_weight >= 0:
-            raise UsageError(f"reg_weight must be 0 or more, got {reg_weight!r}")
-        self.la = la
-        self.gamma = gamma
-        self.reg_weight = reg_weight
-        self.margin = margin
-        self.centers = centers
-        self.reduction: Reduction = reduction
-
-    def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-        """See :func:`soft_triple`."""
-        return soft_triple(
-            embeddings,
-            labels,
-            weights,
-            la=self.la,
-            gamma=self.gamma,
-            reg_weight=self.reg_weight,
-            margin=self.margin,
-            centers=self.centers,
-            reduction=self.reduction,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -104,15 +105,7 @@ class SphereFace(ClassificationLoss):
         reduction: Reduction = "mean",
         seed: int = 0,
     ) -> None:
-        super().__init__(num_classes=num_classes, embedding_size=embedding_size, seed=seed)
         check_count("margin", margin)
         check_positive("scale", scale)
-        self.margin = margin
-        self.scale = scale
-        self.reduction: Reduction = reduction
-
-    def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-        """See :func:`sphereface`."""
-        return sphereface(
-            embeddings, labels, weights, margin=self.margin, scale=self.scale, reduction=self.reduction
-        )
+        function = partial(sphereface, margin=margin, scale=scale, reduction=reduction)
+        super().__init__(function, num_classes=num_classes, embedding_size=embedding_size, seed=seed)

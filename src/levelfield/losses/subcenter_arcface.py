@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -30,7 +32,7 @@ def subcenter_arcface(
 ) -> Tensor:
     """ArcFace where the cosine to a class is the largest one to its centres.
 
-    The value equals pytorch-metric-learning's; the gradient stays finite where that one's does not.
+    Equals pytorch-metric-learning's, with ArcFace's exception.
 
     Args:
         embeddings: B x D, of any length; normalised here.
@@ -52,7 +54,9 @@ def subcenter_arcface(
         tensor(0.4741)
     """
     samples, centers = unit(embeddings), unit(weights)
-    cosines, nearest = (samples @ centers.T).unflatten(1, (-1, sub_centers)).max(dim=2)
+    cosines, nearest = (
+        (samples @ centers.T).view(len(samples), len(centers) // sub_centers, sub_centers).max(dim=2)
+    )
     index = labels[:, None]
     chosen = labels * sub_centers + nearest.gather(1, index).squeeze(1)
     target = cosine_with_margin(samples, F.embedding(chosen, centers), margin=margin)
@@ -90,24 +94,15 @@ class SubcenterArcFace(ClassificationLoss):
         seed: int = 0,
     ) -> None:
         check_count("sub_centers", sub_centers)
-        super().__init__(
-            num_classes=num_classes, embedding_size=embedding_size, seed=seed, vectors_per_class=sub_centers
-        )
         check_margin(margin)
         check_positive("scale", scale)
-        self.margin = margin
-        self.scale = scale
-        self.sub_centers = sub_centers
-        self.reduction: Reduction = reduction
-
-    def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-        """See :func:`subcenter_arcface`."""
-        return subcenter_arcface(
-            embeddings,
-            labels,
-            weights,
-            margin=self.margin,
-            scale=self.scale,
-            sub_centers=self.sub_centers,
-            reduction=self.reduction,
+        function = partial(
+            subcenter_arcface, margin=margin, scale=scale, sub_centers=sub_centers, reduction=reduction
+        )
+        super().__init__(
+            function,
+            num_classes=num_classes,
+            embedding_size=embedding_size,
+            seed=seed,
+            vectors_per_class=sub_centers,
         )

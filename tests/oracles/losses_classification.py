@@ -1,0 +1,178 @@
+"""The classification losses, written out sample by sample and class by class, as the papers define them.
+
+Every function takes embeddings (B x D), labels (B) and weights (C x D, or C * K x D) in float64 and gives
+a scalar that autograd can differentiate.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+
+def cosine(x, w):
+    return (x @ w) / (x.norm() * w.norm())
+
+
+def softmax_at(logits, label):
+    """-log of the softmax of a list of scalars at one place, shifted so that nothing overflows."""
+    top = max(logit.item() for logit in logits)
+    return -(logits[label] - top) + torch.log(sum(torch.exp(logit - top) for logit in logits))
+
+
+def log_one_plus(exponents):
+    """log(1 + sum of exp), shifted so that nothing overflows."""
+    top = max([0.0, *(exponent.item() for exponent in exponents)])
+    return top + torch.log(math.exp(-top) + sum((torch.exp(e - top) for e in exponents), torch.tensor(0.0)))
+
+
+def mean_over_samples(embeddings, labels, loss_of):
+    total = torch.zeros((), dtype=embeddings.dtype)
+    for x, label in zip(embeddings, labels.tolist(), strict=True):
+        total = total + loss_of(x, label)
+    return total / len(labels)
+
+
+def cross_entropy(embeddings, labels, weights):
+    return mean_over_samples(embeddings, labels, lambda x, y: softmax_at([w @ x for w in weights], y))
+
+
+def normalized_softmax(embeddings, labels, weights, *, temperature):
+    def one(x, y):
+        return softmax_at([cosine(x, w) / temperature for w in weights], y)
+
+    return mean_over_samples(embeddings, labels, one)
+
+
+def proxy_nca(embeddings, labels, weights, *, softmax_scale, include_positive=False):
+    def one(x, y):
+        exponents = [-softmax_scale * (x / x.norm() - w / w.norm()).square().sum() for w in weights]
+        counted = [e for z, e in enumerate(exponents) if include_positive or z != y]
+        return torch.logsumexp(torch.stack(counted), 0) - exponents[y]
+
+    return mean_over_samples(embeddings, labels, one)
+
+
+def proxy_nca_pp(embeddings, labels, weights, *, temperature):
+    def one(x, y):
+        return softmax_at([-(x / x.norm() - w / w.norm()).square().sum() / temperature for w in weights], y)
+
+    return mean_over_samples(embeddings, labels, one)
+
+
+def cosface(embeddings, labels, weights, *, margin, scale):
+    def one(x, y):
+        return softmax_at(
+            [scale * (cosine(x, w) - (margin if j == y else 0)) for j, w in enumerate(weights)], y
+        )
+
+    return mean_over_samples(embeddings, labels, one)
+
+
+def cosine_plus_margin(cos, margin):
+    radians = math.radians(margin)
+    angle = torch.acos(cos)
+    if angle.item() <= math.pi - radians:
+        return torch.cos(angle + radians)
+    return cos - radians * math.sin(radians)
+
+
+def arcface(embeddings, labels, weights, *, margin, scale):
+    def one(x, y):
+        cosines = [cosine(x, w) for w in weights]
+        cosines[y] = cosine_plus_margin(cosines[y], margin)
+        return softmax_at([scale * c for c in cosines], y)
+
+    return mean_over_samples(embeddings, labels, one)
+
+
+def subcenter_arcface(embeddings, labels, weights, *, margin, scale, sub_centers):
+    def one(x, y):
+        cosines = []
+        for start in range(0, len(weights), sub_centers):
+            cosines.append(
+                max((cosine(x, w) for w in weights[start : start + sub_centers]), key=torch.Tensor.item)
+            )
+        cosines[y] = cosine_plus_margin(cosines[y], margin)
+        return softmax_at([scale * c for c in cosines], y)
+
+    return mean_over_samples(embeddings, labels, one)
+
+
+def sphereface(embeddings, labels, weights, *, margin, scale):
+    def one(x, y):
+        cosines = [cosine(x, w) for w in weights]
+        angle = torch.acos(cosines[y])
+        k = min(math.floor(angle.item() * margin / math.pi), margin - 1)
+        cosines[y] = (-1) ** k * torch.cos(margin * angle) - 2 * k
+        return softmax_at([scale * x.norm() * c for c in cosines], y)
+
+    return mean_over_samples(embeddings, labels, one)
+
+
+def circle_class(embeddings, labels, weights, *, m, gamma):
+    def one(x, y):
+        logits = []
+        for j, w in enumerate(weights):
+            s = cosine(x, w)
+            if j == y:
+                logits.append(gamma * max(0.0, 1 + m - s.item()) * (s - (1 - m)))
+            else:
+                logits.append(gamma * max(0.0, s.item() + m) * (s - m))
+        return softmax_at(logits, y)
+
+    return mean_over_samples(embeddings, labels, one)
+
+
+def soft_triple(embeddings, labels, weights, *, la, gamma, reg_weight, margin, centers):
+    groups = weights.unflatten(0, (-1, centers))
+
+    def one(x, y):
+        logits = []
+        for c, group in enumerate(groups):
+            cosines = torch.stack([cosine(x, w) for w in group])
+            share = torch.exp((cosines - cosines.max().detach()) / gamma)
+            similarity = (share / share.sum() * cosines).sum()
+            logits.append(la * (similarity - (margin if c == y else 0)))
+        return softmax_at(logits, y)
+
+    loss = mean_over_samples(embeddings, labels, one)
+    if centers == 1:
+        return loss
+    roots = torch.zeros((), dtype=embeddings.dtype)
+    for group in groups:
+        for t in range(centers):
+            for s in range(t + 1, centers):
+                roots = roots + torch.sqrt(2 - 2 * cosine(group[t], group[s]) + 1e-5)
+    return loss + reg_weight * roots / (len(groups) * centers * (centers - 1))
+
+
+def pulled(embeddings, labels, weights, *, margin, alpha):
+    terms = []
+    for c, w in enumerate(weights):
+        mine = [x for x, label in zip(embeddings, labels.tolist(), strict=True) if label == c]
+        if mine:
+            terms.append(log_one_plus([-alpha * (cosine(x, w) - margin) for x in mine]))
+    return sum(terms) / len(terms)
+
+
+def proxy_anchor(embeddings, labels, weights, *, margin, alpha):
+    total = torch.zeros((), dtype=embeddings.dtype)
+    for c, w in enumerate(weights):
+        others = [x for x, label in zip(embeddings, labels.tolist(), strict=True) if label != c]
+        total = total + log_one_plus([alpha * (cosine(x, w) + margin) for x in others])
+    return pulled(embeddings, labels, weights, margin=margin, alpha=alpha) + total / len(weights)
+
+
+def proxy_proxy(embeddings, labels, weights, *, margin, alpha, variant):
+    def similarity(w, v):
+        if variant == 1:
+            return cosine(w, v)
+        return sum(cosine(w, x) * cosine(x, v) for x in embeddings)
+
+    total = torch.zeros((), dtype=embeddings.dtype)
+    for c, w in enumerate(weights):
+        others = [v for d, v in enumerate(weights) if d != c]
+        total = total + log_one_plus([alpha * (similarity(w, v) + margin) for v in others])
+    return pulled(embeddings, labels, weights, margin=margin, alpha=alpha) + total / len(weights)
