@@ -16,7 +16,7 @@ def small(seed: int = 0, **options: object) -> models.Embedder:
 
 
 def images(count: int = 6) -> Tensor:
-    return torch.rand(count, 1, 16, 16, generator=torch.Generator().manual_seed(0))
+    return torch.rand(count, 1, 32, 32, generator=torch.Generator().manual_seed(0))
 
 
 def train_steps(embedder: models.Embedder, steps: int = 3) -> None:

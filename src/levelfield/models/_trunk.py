@@ -40,6 +40,11 @@ class InputRecipe:
     scale: float = 1.0
     bgr: bool = False
 
+    @property
+    def identity(self) -> bool:
+        """Whether pixels, or vectors of any kind, are taken as they come."""
+        return set(self.mean) == {0.0} and set(self.std) == {1.0} and self.scale == 1.0 and not self.bgr
+
 
 IMAGENET_INPUT = InputRecipe(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
 
@@ -51,13 +56,14 @@ class Trunk(nn.Module):
         name: The registered name.
         num_features: F, the width of what ``forward`` returns.
         spatial: Whether ``forward`` returns maps (B x F x h x w) that are still to be pooled, or B x F.
+        image_size: The one side of images that it takes; None if it takes any.
         download: Fetches the state dict of the ImageNet weights; None if there are none.
         adapt: Turns a state dict as published into one whose keys are those of ``network``; it drops the
             classifier.
     """
 
-    mean: Tensor
-    std: Tensor
+    gain: Tensor
+    offset: Tensor
 
     def __init__(
         self,
@@ -67,6 +73,7 @@ class Trunk(nn.Module):
         num_features: int,
         spatial: bool = True,
         inputs: InputRecipe | None = None,
+        image_size: int | None = None,
         download: Callable[[], StateDict] | None = None,
         adapt: Callable[[StateDict], StateDict] = dict,
     ) -> None:
@@ -75,19 +82,28 @@ class Trunk(nn.Module):
         self.name = name
         self.num_features = num_features
         self.spatial = spatial
+        self.image_size = image_size
         self.download = download
         self.adapt = adapt
         self.inputs = inputs or InputRecipe()
+        mean, std = (torch.tensor(v, dtype=torch.float64) for v in (self.inputs.mean, self.inputs.std))
         # Constants of the code, not of the weights: they stay out of state dicts.
-        self.register_buffer("mean", torch.tensor(self.inputs.mean).view(-1, 1, 1), persistent=False)
-        self.register_buffer("std", torch.tensor(self.inputs.std).view(-1, 1, 1), persistent=False)
+        self.register_buffer("gain", (self.inputs.scale / std).float().view(-1, 1, 1), persistent=False)
+        self.register_buffer("offset", (-mean / std).float().view(-1, 1, 1), persistent=False)
 
     def prepare(self, images: Tensor) -> Tensor:
         """Images (B x C x H x W; uint8, or floats in 0..1; RGB) as the network wants them."""
+        if self.image_size is not None and images.shape[-2:] != (self.image_size, self.image_size):
+            raise UsageError(
+                f"trunk {self.name} takes images of {self.image_size} x {self.image_size} pixels, got "
+                f"{images.shape[-2]} x {images.shape[-1]}; use a transform with that crop"
+            )
         pixels = images.float() / 255 if images.dtype == torch.uint8 else images
         if self.inputs.bgr:
             pixels = pixels.flip(1)
-        return (pixels * self.inputs.scale - self.mean) / self.std
+        if self.inputs.identity:
+            return pixels
+        return torch.addcmul(self.offset, pixels, self.gain)  # one pass over the pixels
 
     def forward(self, images: Tensor) -> Tensor:
         """Features of images: B x F x h x w if ``spatial``, else B x F."""

