@@ -15,7 +15,7 @@ from levelfield.errors import RunError
 
 Picture = npt.NDArray[np.uint8]
 
-RENDERER_VERSION = 1  # part of the cache key: raise it whenever a pixel may change
+RENDERER_VERSION = 2  # part of the cache key: raise it whenever a pixel may change
 MIN_FACES = 2
 _POINTS = 72  # the height at which an outline is drawn before it is warped down
 _FACES = (
@@ -99,15 +99,15 @@ def sample(file: Path, character: str, *, size: int, generator: np.random.Genera
     width = generator.choice([-3, 0, 0, 3])
     if width:
         outline = _stroke(outline, int(width))
-    turn, shear = generator.uniform(-0.2, 0.2), generator.uniform(-0.25, 0.25)
-    scale = generator.uniform(0.8, 1.1) * np.exp(generator.uniform(-0.12, 0.12, size=2))
+    turn, shear = generator.uniform(-0.15, 0.15), generator.uniform(-0.2, 0.2)
+    scale = generator.uniform(0.85, 1.1) * np.exp(generator.uniform(-0.1, 0.1, size=2))
     shift = generator.uniform(-0.07, 0.07, size=2) * size
     rotation = np.array([[math.cos(turn), -math.sin(turn)], [math.sin(turn), math.cos(turn)]])
     shape = rotation @ np.array([[1.0, shear], [0.0, 1.0]]) @ np.diag(scale)
     picture = _warp(outline, size, shape, (float(shift[0]), float(shift[1])))
-    picture = picture.filter(ImageFilter.GaussianBlur(generator.uniform(0.0, 0.03) * size))
-    paper, ink = generator.uniform(0, 80), generator.uniform(140, 255)
-    noise = generator.normal(0.0, generator.uniform(2.0, 24.0), size=(size, size))
+    picture = picture.filter(ImageFilter.GaussianBlur(generator.uniform(0.0, 0.025) * size))
+    paper, ink = generator.uniform(0, 60), generator.uniform(160, 255)
+    noise = generator.normal(0.0, generator.uniform(1.0, 12.0), size=(size, size))
     shade = paper + (ink - paper) * np.asarray(picture, dtype=np.float64) / 255 + noise
     return np.rint(shade).clip(0, 255).astype(np.uint8)
 
