@@ -1,0 +1,152 @@
+"""Embeddings on a common scale, in two precisions: float32 to search fast, float64 to decide.
+
+Cosine distance orders items as Euclidean distance between unit vectors does, so both distances are
+Euclidean here: rows are either scaled to unit length, or centred and divided by the gallery's radius.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from levelfield.errors import UsageError
+
+Distance: TypeAlias = Literal["cosine", "euclidean"]
+
+PIECE = 8192  # rows that are converted at a time
+CACHE_BYTES = (
+    1 << 30
+)  # a prepared gallery up to this size is kept, a larger one is prepared anew for each block
+
+
+def as_source(name: str, embeddings: Any) -> Tensor:
+    """``embeddings`` as a tensor (N, D) of real numbers that shares the caller's memory (or mapped file)."""
+    if isinstance(embeddings, Tensor):
+        source = embeddings.detach()
+    else:
+        array = np.asanyarray(embeddings)
+        if array.dtype.kind not in "fiub":
+            raise UsageError(f"{name} is of type {array.dtype}; give real numbers, shape (N, D)")
+        with warnings.catch_warnings():  # a read-only mapped file is fine: it is never written to
+            warnings.simplefilter("ignore", UserWarning)
+            source = torch.from_numpy(
+                array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+            )
+    if source.ndim != 2:
+        raise UsageError(f"{name} has shape {tuple(source.shape)}; give one row per sample, shape (N, D)")
+    if source.is_complex():
+        raise UsageError(f"{name} is of type {source.dtype}; give real numbers")
+    if 0 in source.shape:
+        raise UsageError(
+            f"{name} is empty (shape {tuple(source.shape)}); give at least one row and one column"
+        )
+    return source
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The common scale of queries and gallery: unit rows (cosine), or a centre (D,) and a radius (Euclidean)."""
+
+    distance: Distance
+    centre: Tensor | None = None
+    radius: float = 1.0
+
+    def place(self, rows: Tensor) -> Tensor:
+        """Raw rows (n, D) as float64 rows in this frame."""
+        rows = rows.double()
+        if self.centre is not None:
+            return (rows - self.centre) / self.radius
+        rows = rows / rows.abs().amax(
+            1, keepdim=True
+        )  # first, so that squaring neither overflows nor vanishes
+        return rows / rows.norm(dim=1, keepdim=True)
+
+
+def check_rows(name: str, source: Tensor, distance: Distance) -> None:
+    """Refuse NaN, infinity, and (under cosine) rows of zeros; in pieces, so that a mapped file stays on disk."""
+    for start in range(0, len(source), PIECE):
+        piece = source[start : start + PIECE]
+        bad = (
+            ~piece.isfinite().all(1)
+            if piece.is_floating_point()
+            else torch.zeros(len(piece), dtype=torch.bool)
+        )
+        if bool(bad.any()):
+            row = start + int(bad.nonzero()[0])
+            raise UsageError(
+                f"{name} holds NaN or infinity in row {row}; remove such rows, or mend the model"
+            )
+        if distance == "cosine":
+            zero = (piece == 0).all(1)
+            if bool(zero.any()):
+                row = start + int(zero.nonzero()[0])
+                raise UsageError(
+                    f"{name} row {row} is all zeros, which has no direction; remove it, or use distance='euclidean'"
+                )
+
+
+def frame_of(gallery: Tensor, distance: Distance) -> Frame:
+    """The frame in which distances to ``gallery`` (M, D) are measured."""
+    if distance == "cosine":
+        return Frame("cosine")
+    if distance != "euclidean":
+        raise UsageError(f'unknown distance "{distance}"; choose from cosine, euclidean')
+    pieces = range(0, len(gallery), PIECE)
+    centre = sum(gallery[a : a + PIECE].double().sum(0) / len(gallery) for a in pieces)
+    radius = max(float((gallery[a : a + PIECE].double() - centre).norm(dim=1).max()) for a in pieces)
+    return Frame("euclidean", torch.as_tensor(centre), radius or 1.0)
+
+
+class Vectors:
+    """Rows of one side, queries or gallery, in a :class:`Frame`."""
+
+    def __init__(self, source: Tensor, frame: Frame) -> None:
+        self.source = source
+        self.frame = frame
+        self._kept: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def exact(self, rows: Tensor | slice) -> Tensor:
+        """float64 (n, D)."""
+        return self.frame.place(self.source[rows])
+
+    def keep(self) -> None:
+        """Prepare the whole gallery once, if it is of moderate size."""
+        if self._kept is None and len(self) * (self.source.shape[1] + 1) * 4 <= CACHE_BYTES:
+            self._kept = torch.cat([self._items(a, a + PIECE) for a in range(0, len(self), PIECE)])
+
+    def items(self, start: int, stop: int) -> Tensor:
+        """Gallery rows for the fast search, float32: a query times these orders items, nearest largest."""
+        return self._items(start, stop) if self._kept is None else self._kept[start:stop]
+
+    def queries(self, rows: Tensor) -> Tensor:
+        """Query rows for the fast search, float32, of length 1."""
+        exact = self.exact(rows)
+        if (
+            self.frame.distance == "euclidean"
+        ):  # |q - g|^2 = |q|^2 - 2 (q.g - |g|^2 / 2): the 1 meets -|g|^2 / 2
+            exact = torch.cat([exact, torch.ones_like(exact[:, :1])], 1)
+            exact = exact / exact.norm(dim=1, keepdim=True)
+        return exact.float()
+
+    def _items(self, start: int, stop: int) -> Tensor:
+        exact = self.exact(slice(start, stop))
+        if self.frame.distance == "euclidean":
+            exact = torch.cat([exact, -0.5 * exact.square().sum(1, keepdim=True)], 1)
+        return exact.float()
+
+
+def rounding(dimensions: int) -> float:
+    """How far a float32 product of :meth:`Vectors.queries` and :meth:`Vectors.items` can be off.
+
+    The classical bound for a sum of D rounded products, for vectors no longer than 1 and 1.12; no statistics,
+    so the search is exact for adversarial rows too.
+    """
+    return 1.12 * (dimensions + 8) * 2.0**-24

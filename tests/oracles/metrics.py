@@ -1,0 +1,92 @@
+"""Slow, obvious measures: one query at a time, one item at a time, in NumPy."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+TIE = 1e-12
+
+
+def distances(query, gallery, kind):
+    if kind == "cosine":
+        query = query / np.linalg.norm(query)
+        gallery = gallery / np.linalg.norm(gallery, axis=1, keepdims=True)
+        return np.linalg.norm(gallery - query, axis=1)
+    radius = np.linalg.norm(gallery - gallery.mean(0), axis=1).max() or 1.0
+    return np.linalg.norm(gallery - query, axis=1) / radius
+
+
+def ranking(away, relevant):
+    """True where the ranked list, nearest first, holds a relevant item; ties put irrelevant items first."""
+    away = np.asarray(away) + TIE * np.asarray(relevant)
+    return np.asarray(relevant)[np.lexsort((relevant, away))]
+
+
+def precision_at(ranked, k):
+    return sum(ranked[:k]) / k
+
+
+def recall_at(ranked, k):
+    return float(any(ranked[:k]))
+
+
+def average_precision(ranked, depth, divisor):
+    total = 0.0
+    for place, hit in enumerate(ranked[:depth], start=1):
+        if hit:
+            total += precision_at(ranked, place)
+    return total / divisor
+
+
+def reciprocal_rank(ranked):
+    return 1.0 / (1 + list(ranked).index(True))
+
+
+def ndcg_at(ranked, k):
+    def gain(hits):
+        return sum(1.0 / math.log2(1 + place) for place, hit in enumerate(hits[:k], start=1) if hit)
+
+    return gain(list(ranked)) / gain(sorted(ranked, reverse=True))
+
+
+def measure(name, ranked):
+    relevant = int(sum(ranked))
+    stem, _, k = name.partition("_at_")
+    match stem:
+        case "precision":
+            return precision_at(ranked, int(k))
+        case "recall":
+            return recall_at(ranked, int(k))
+        case "ndcg":
+            return ndcg_at(ranked, int(k))
+        case "map" if k == "r":
+            return average_precision(ranked, relevant, relevant)
+        case "map" if k:
+            return average_precision(ranked, int(k), min(relevant, int(k)))
+        case "map":
+            return average_precision(ranked, len(ranked), relevant)
+        case "r_precision":
+            return precision_at(ranked, relevant)
+        case "map_c":
+            return average_precision(ranked, relevant + 1, relevant + 1)
+        case "mrr":
+            return reciprocal_rank(ranked)
+    raise KeyError(name)
+
+
+def per_query(name, embeddings, labels, gallery=None, gallery_labels=None, distance="cosine"):
+    """One value per query; NaN where there is nothing to find."""
+    itself = gallery is None
+    embeddings = np.asarray(embeddings, dtype=np.float64)
+    labels = np.asarray(labels)
+    gallery = embeddings if itself else np.asarray(gallery, dtype=np.float64)
+    gallery_labels = labels if itself else np.asarray(gallery_labels)
+    values = []
+    for row, (query, label) in enumerate(zip(embeddings, labels, strict=True)):
+        others = np.arange(len(gallery)) != row if itself else np.ones(len(gallery), dtype=bool)
+        relevant = (gallery_labels == label)[others]
+        ranked = ranking(distances(query, gallery, distance)[others], relevant)
+        values.append(measure(name, ranked) if relevant.any() else math.nan)
+    return np.array(values)
