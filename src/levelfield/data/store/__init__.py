@@ -1,0 +1,20 @@
+"""The image store: every image decoded and resized once, kept as one memory-mapped file.
+
+A store never changes a result. It is found by the dataset's fingerprint and by its resize, and it serves a
+transform only if that transform would begin with the very same resize.
+"""
+
+from levelfield.data.store._attach import attach, serve
+from levelfield.data.store._format import Manifest, store_path
+from levelfield.data.store._packed import PackedImages
+from levelfield.data.store._prepare import UnreadableImagesError, prepare
+
+__all__ = [
+    "Manifest",
+    "PackedImages",
+    "UnreadableImagesError",
+    "attach",
+    "prepare",
+    "serve",
+    "store_path",
+]

@@ -1,0 +1,127 @@
+"""Decoding many images, on several processes, in order."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from levelfield.data._dataset import Images, Rows
+from levelfield.data.transforms._resample import resize_shorter
+from levelfield.errors import RunError
+
+Pixels: TypeAlias = npt.NDArray[np.uint8]
+START_METHOD = "spawn"  # a fork of a process with torch's threads may hang
+CHUNK = 16  # images per message between processes
+MAX_PIXELS = 1 << 26  # a sliver of 1 x 5000 pixels would grow to a gigabyte when its shorter side becomes 256
+
+
+def decode(
+    images: Images, rows: Rows, *, resize: int | None, workers: int
+) -> Iterator[tuple[int, Pixels | str]]:
+    """Every row with its pixels (uint8, H x W x C), or with the reason why it cannot be read.
+
+    Args:
+        images: Where the rows are read from.
+        rows: Which rows, in which order.
+        resize: What to bring the shorter sides to; None keeps the images as they are.
+        workers: How many processes decode; below 2 it is done in this one, as it is where the images
+            cannot be sent to another process, and where starting one would take longer than the work.
+
+    Example:
+        >>> class Blank:
+        ...     def read(self, row):
+        ...         return torch.zeros(3, 2, 2, dtype=torch.uint8)
+        >>> [(row, pixels.shape) for row, pixels in decode(Blank(), np.array([7]), resize=4, workers=1)]
+        [(7, (4, 4, 3))]
+    """
+    if workers < 2 or len(rows) < 4 * CHUNK or not _can_be_sent(images):
+        for row in rows.tolist():
+            yield row, decode_one(images, row, resize)
+        return
+    context = multiprocessing.get_context(START_METHOD)
+    pool = ProcessPoolExecutor(workers, context, initializer=_start_worker, initargs=(images, resize))
+    try:
+        yield from _in_order(pool, rows, ahead=2 * workers)
+    except BrokenProcessPool as error:
+        raise RunError(
+            "a decoding process died (out of memory, or its images are of a class that only this process "
+            "knows); what was decoded is kept: prepare again with workers=1"
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def decode_one(images: Images, row: int, resize: int | None) -> Pixels | str:
+    """The resized pixels of one image, H x W x C, or the reason why it cannot be read."""
+    try:
+        image = images.read(row)
+    except MemoryError:
+        raise
+    except Exception as error:
+        return " ".join(f"{error or type(error).__name__}".split())
+    if image.dtype != torch.uint8 or image.ndim != 3 or image.shape[0] not in {1, 3} or 0 in image.shape:
+        return f"it is {image.dtype} of shape {tuple(image.shape)}, not uint8 of shape 1 or 3 x H x W"
+    if resize is not None:
+        height, width = image.shape[1:]
+        if height * width * (resize / min(height, width)) ** 2 > MAX_PIXELS:
+            return f"{width} x {height} pixels are too narrow to be resized to {resize}"
+        image = resize_shorter(image, resize)
+    return np.ascontiguousarray(image.permute(1, 2, 0).numpy())
+
+
+def _in_order(pool: ProcessPoolExecutor, rows: Rows, *, ahead: int) -> Iterator[tuple[int, Pixels | str]]:
+    """Few enough chunks are under way at a time that memory stays bounded."""
+    waiting: deque[tuple[list[int], Future[list[Pixels | str]]]] = deque()
+    for start in range(0, len(rows), CHUNK):
+        chunk = rows[start : start + CHUNK].tolist()
+        waiting.append((chunk, pool.submit(_decode_chunk, chunk)))
+        if len(waiting) > ahead:
+            done, future = waiting.popleft()
+            yield from zip(done, future.result(), strict=True)
+    for done, future in waiting:
+        yield from zip(done, future.result(), strict=True)
+
+
+def _can_be_sent(images: Images) -> bool:
+    try:
+        pickle.dumps(images)
+    except (pickle.PicklingError, TypeError, AttributeError):
+        return False
+    return True
+
+
+_work: tuple[Images, int | None] | None = None
+
+
+def _start_worker(images: Images, resize: int | None) -> None:
+    global _work  # noqa: PLW0603 - what this process works on, sent once instead of with every chunk
+    _work = (images, resize)
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+
+
+def _die_with_parent() -> None:
+    """A killed parent cannot tell its workers; they would wait for work for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _decode_chunk(rows: list[int]) -> list[Pixels | str]:
+    assert _work is not None
+    images, resize = _work
+    return [decode_one(images, row, resize) for row in rows]
