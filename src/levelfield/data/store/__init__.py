@@ -5,7 +5,7 @@ transform only if that transform would begin with the very same resize.
 """
 
 from levelfield.data.store._attach import attach, serve
-from levelfield.data.store._format import Manifest, store_path
+from levelfield.data.store._format import Manifest, read_manifest, store_path
 from levelfield.data.store._packed import PackedImages
 from levelfield.data.store._prepare import UnreadableImagesError, prepare
 
@@ -15,6 +15,7 @@ __all__ = [
     "UnreadableImagesError",
     "attach",
     "prepare",
+    "read_manifest",
     "serve",
     "store_path",
 ]
