@@ -1,0 +1,43 @@
+"""One fixed validation set of whole classes, at a given ratio."""
+
+from __future__ import annotations
+
+from levelfield.data._dataset import Rows
+from levelfield.data.splits import _classes, register
+from levelfield.data.splits._plan import SplitPlan
+from levelfield.errors import UsageError
+from levelfield.seeds import numpy_generator
+
+
+@register("fixed_ratio", paper="Metric Learning: A Deep Dive", year=2020)
+def fixed_ratio(
+    labels: Rows,
+    *,
+    is_test: _classes.IsTest = None,
+    is_validation: _classes.IsTest = None,
+    train_fraction: float = 0.8,
+    test_fraction: float | None = None,
+    min_images: int = 2,
+    seed: int | None = None,
+) -> SplitPlan:
+    """One fold: the first ``train_fraction`` of the development classes train, the others validate.
+
+    0.7 is 70/30, 0.95 is 95/5. With a ``seed`` the development classes are shuffled first.
+
+    Example:
+        >>> import numpy as np
+        >>> plan = fixed_ratio(np.repeat(np.arange(8), 2), train_fraction=0.75)
+        >>> plan.folds[0].validation
+        array([6, 7])
+    """
+    development, test = _classes.development_and_test(labels, is_test, test_fraction, min_images=min_images)
+    _classes.check_fraction("train_fraction", train_fraction)
+    if seed is not None:
+        development = numpy_generator("split plan", "fixed_ratio", seed).permutation(development)
+    size = round(train_fraction * len(development))
+    if not 0 < size < len(development):
+        raise UsageError(
+            f"train_fraction={train_fraction:g} of {len(development)} development classes leaves "
+            f"{'no class to train on' if size == 0 else 'no class to validate on'}; choose another ratio"
+        )
+    return SplitPlan("fixed_ratio", _classes.folds_of(labels, development, [development[size:]]), test)
