@@ -42,8 +42,8 @@ def unit(vectors: Tensor) -> Tensor:
         tensor([[0.6000, 0.8000],
                 [0.0000, 0.0000]])
     """
-    norms = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
-    return vectors / torch.where(norms > 0, norms, 1.0)
+    result: Tensor = _Unit.apply(vectors)
+    return result
 
 
 def products(vectors: Tensor) -> Tensor:
@@ -90,6 +90,24 @@ def signal_to_noise(vectors: Tensor) -> Tensor:
     rounding = (4 * torch.finfo(vectors.dtype).eps) ** 2 * vectors.square().sum(1, keepdim=True)
     varies = signal > rounding
     return torch.where(varies, noise / torch.where(varies, signal, 1.0), 0.0)
+
+
+class _Unit(torch.autograd.Function):
+    """x / |x|, whose gradient is what is left of the incoming one across x."""
+
+    @staticmethod
+    def forward(ctx: Any, vectors: Tensor) -> Tensor:
+        norms = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
+        norms.masked_fill_(norms == 0, 1.0)
+        result = vectors / norms
+        ctx.save_for_backward(result, norms)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        result, norms = ctx.saved_tensors
+        along = (gradient * result).sum(1, keepdim=True)
+        return torch.addcmul(gradient, result, along, value=-1).div_(norms)
 
 
 class _Products(torch.autograd.Function):

@@ -37,7 +37,7 @@ def npair(
     ``pairs`` "all" these are all positive pairs and all negatives of the batch ("Revisiting Training
     Strategies", eq. 4, which divides by the batch size). With "class" they are the first two samples of each
     class, and the negatives are the second ones of the other classes (Sohn's N-pair batch, and what
-    pytorch-metric-learning computes, but for the regulariser).
+    pytorch-metric-learning computes once told not to normalise, but for the regulariser).
 
     Args:
         embeddings: B x D, as they come from the head.

@@ -28,8 +28,9 @@ def supcon(
     """The mean log-probability of an anchor's positives among all others, by softmax.
 
     ``-1/|P(a)| sum_p log(exp(s_ap / t) / sum_{k != a} exp(s_ak / t))`` over the anchors that have a positive
-    (the paper's L_out), with the cosine similarity s. Equals pytorch-metric-learning's, but for a batch
-    without negatives, where that one returns zero and the paper's formula does not.
+    (the paper's L_out), with the cosine similarity s. With reduction "mean_nonzero" it equals
+    pytorch-metric-learning's, but for a batch without negatives, where that one returns zero and the
+    paper's formula does not.
 
     Args:
         embeddings: B x D.
