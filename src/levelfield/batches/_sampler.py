@@ -61,11 +61,46 @@ def check_labels(labels: npt.ArrayLike) -> npt.NDArray[np.int64]:
     return array.astype(np.int64)
 
 
-def check_batch_size(batch_size: int) -> int:
-    """The batch size, if it is one."""
+def check_batch_size(batch_size: int, *, samples: int | None = None) -> int:
+    """The batch size, if it is at least 1 and no more than the number of ``samples``."""
     if batch_size < 1:
         raise UsageError(f"batch_size must be at least 1, got {batch_size}")
+    if samples is not None and batch_size > samples:
+        raise UsageError(
+            f"batch_size {batch_size} is more than the training set has ({samples} samples); lower it"
+        )
     return batch_size
+
+
+def groups_per_batch(name: str, *, batch_size: int, samples_per_class: int) -> int:
+    """How many groups of ``samples_per_class`` samples fill a batch; UsageError if they do not fit.
+
+    Example:
+        >>> groups_per_batch("class_balanced", batch_size=32, samples_per_class=4)
+        8
+    """
+    check_batch_size(batch_size)
+    if samples_per_class < 1:
+        raise UsageError(f"{name}: samples_per_class must be at least 1, got {samples_per_class}")
+    wanted, rest = divmod(batch_size, samples_per_class)
+    if rest or not wanted:
+        raise UsageError(
+            f"{name}: batch_size {batch_size} is not a multiple of samples_per_class {samples_per_class}; "
+            f"take batch_size {max(wanted, 1) * samples_per_class}"
+        )
+    return wanted
+
+
+def classes_per_batch(name: str, *, batch_size: int, samples_per_class: int, num_classes: int) -> int:
+    """How many different classes of ``samples_per_class`` samples fill a batch, if there are so many."""
+    wanted = groups_per_batch(name, batch_size=batch_size, samples_per_class=samples_per_class)
+    if wanted > num_classes:
+        raise UsageError(
+            f"{name}: batch_size {batch_size} at {samples_per_class} per class needs {wanted} classes, "
+            f"but the training set has {num_classes}; lower batch_size to {num_classes * samples_per_class} "
+            f"or raise samples_per_class"
+        )
+    return wanted
 
 
 def epoch_length(samples: int, batch_size: int, iterations: int | None) -> int:

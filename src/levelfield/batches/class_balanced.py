@@ -9,35 +9,9 @@ import numpy.typing as npt
 
 from levelfield.batches import register
 from levelfield.batches._deck import ClassDecks, Deck, group_rows
-from levelfield.batches._sampler import check_batch_size, check_labels, epoch_length
+from levelfield.batches._sampler import check_labels, classes_per_batch, epoch_length
 from levelfield.data._dataset import Rows
-from levelfield.errors import UsageError
 from levelfield.seeds import numpy_generator
-
-
-def classes_per_batch(name: str, *, batch_size: int, samples_per_class: int, num_classes: int) -> int:
-    """How many classes of ``samples_per_class`` samples fill a batch; UsageError if they do not fit.
-
-    Example:
-        >>> classes_per_batch("class_balanced", batch_size=32, samples_per_class=4, num_classes=100)
-        8
-    """
-    check_batch_size(batch_size)
-    if samples_per_class < 1:
-        raise UsageError(f"{name}: samples_per_class must be at least 1, got {samples_per_class}")
-    wanted, rest = divmod(batch_size, samples_per_class)
-    if rest or not wanted:
-        raise UsageError(
-            f"{name}: batch_size {batch_size} is not a multiple of samples_per_class {samples_per_class}; "
-            f"take batch_size {max(wanted, 1) * samples_per_class}"
-        )
-    if wanted > num_classes:
-        raise UsageError(
-            f"{name}: batch_size {batch_size} at {samples_per_class} per class needs {wanted} classes, "
-            f"but the training set has {num_classes}; lower batch_size to {num_classes * samples_per_class} "
-            f"or raise samples_per_class"
-        )
-    return wanted
 
 
 @register("class_balanced", paper="A Metric Learning Reality Check", year=2020)

@@ -1,0 +1,108 @@
+"""Greedy coreset: batches that cover the embedding space."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from levelfield.batches import register
+from levelfield.batches._embedded import EmbeddedSampler, Embeddings
+from levelfield.data._dataset import Rows
+
+
+def greedy_coreset(embeddings: Embeddings, count: int, *, first: int = 0) -> Rows:
+    """Choose groups one by one, each holding the point that is farthest from all chosen so far.
+
+    This is the greedy 2-approximation of the smallest covering radius
+    max over points of the distance to the nearest chosen point.
+
+    Args:
+        embeddings: Groups x samples in a group x D.
+        count: Groups to choose.
+        first: The group to begin with.
+
+    Returns:
+        The chosen groups, (count,), in the order of choice.
+
+    Example:
+        >>> line = np.array([0.0, 1.0, 2.0, 10.0], dtype=np.float32).reshape(4, 1, 1)
+        >>> greedy_coreset(line, 3).tolist()
+        [0, 3, 2]
+    """
+    groups, size, dimensions = embeddings.shape
+    points = embeddings.reshape(groups * size, dimensions)
+    squares = np.einsum("pd,pd->p", points, points)
+    nearest = np.full(len(points), np.inf, dtype=points.dtype)
+    chosen = [first]
+    for _ in range(count - 1):
+        last = slice(chosen[-1] * size, (chosen[-1] + 1) * size)
+        apart = squares[:, None] + squares[last] - 2 * (points @ points[last].T)
+        np.minimum(nearest, apart.min(axis=1), out=nearest)
+        nearest[last] = -np.inf  # chosen points, also if rounding or duplicates put others at distance zero
+        chosen.append(int(nearest.argmax()) // size)
+    return np.array(chosen, dtype=np.int64)
+
+
+def covering_radius(embeddings: Embeddings, chosen: Rows) -> float:
+    """The largest distance from any point to the nearest chosen one: what the coreset makes small.
+
+    Args:
+        embeddings: Groups x samples in a group x D.
+        chosen: Numbers of the chosen groups.
+
+    Example:
+        >>> line = np.array([0.0, 1.0, 2.0, 10.0], dtype=np.float32).reshape(4, 1, 1)
+        >>> covering_radius(line, np.array([0, 3]))
+        2.0
+    """
+    points = embeddings.reshape(-1, embeddings.shape[-1]).astype(np.float64)
+    centres = embeddings[chosen].reshape(-1, embeddings.shape[-1]).astype(np.float64)
+    squared = (points**2).sum(1)[:, None] + (centres**2).sum(1) - 2 * points @ centres.T
+    return float(np.sqrt(squared.min(axis=1).clip(min=0).max()))
+
+
+@register(
+    "gc",
+    needs_bank=True,
+    paper="Revisiting Training Strategies and Generalization Performance in Deep Metric Learning",
+    year=2020,
+)
+class GreedyCoreset(EmbeddedSampler):
+    """GC: the batch whose samples lie farthest apart, so that it covers the candidate set.
+
+    Args:
+        labels: Class of each training sample, (n,).
+        batch_size: b, the rows of every batch; the paper's is 112.
+        seed: Of the candidate sets, and of the sample that each coreset starts with.
+        samples_per_class: With the farthest sample so many of its class join the batch; 1 ignores classes.
+        candidate_set: b*, how many samples to choose from.
+
+    Example:
+        >>> from levelfield.batches.memory_bank import MemoryBank
+        >>> sampler, bank = GreedyCoreset([0, 0, 1, 1], batch_size=2, seed=0), MemoryBank(4, 8)
+        >>> sampler.attach(bank)
+        >>> len(next(sampler.epoch(0)))
+        2
+    """
+
+    def __init__(
+        self,
+        labels: npt.ArrayLike,
+        *,
+        batch_size: int,
+        seed: int,
+        samples_per_class: int = 2,
+        candidate_set: int = 1024,
+    ) -> None:
+        super().__init__(
+            "gc",
+            labels,
+            batch_size=batch_size,
+            seed=seed,
+            samples_per_class=samples_per_class,
+            candidate_set=candidate_set,
+        )
+
+    def choose(self, embeddings: Embeddings, count: int, random: np.random.Generator) -> Rows:
+        """The greedy coreset that starts with a random group."""
+        return greedy_coreset(embeddings, count, first=int(random.integers(len(embeddings))))
