@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,8 +30,8 @@ def arcface(
     """Cross-entropy of scale * cos(angle(x, w) + margin at the sample's class).
 
     Equals pytorch-metric-learning's, but for float32 embeddings close to their class weight, where that one's
-    arccosine loses the gradient; see :func:`cosine_with_margin`. "Revisiting Training Strategies" prints eq. 6 without the
-    arccosine; this follows the original publication.
+    arccosine loses the gradient; see :func:`cosine_with_margin`. "Revisiting Training Strategies" prints
+    eq. 6 without the arccosine; this follows the original publication.
 
     Args:
         embeddings: B x D, of any length; normalised here.
@@ -69,15 +70,30 @@ def cosine_with_margin(samples: Tensor, targets: Tensor, *, margin: float) -> Te
         >>> cosine_with_margin(x, x, margin=60.0), cosine_with_margin(x, -x, margin=60.0)
         (tensor([0.5000]), tensor([-1.9069]))
     """
-    radians = math.radians(margin)
-    chord = torch.linalg.vector_norm(samples - targets, dim=1)
-    quarter = chord.square() / 4
-    cosine = 1 - 2 * quarter
-    # The clamp only acts next to 180 degrees, where the other branch is taken.
-    sine = chord * (1 - quarter).clamp(min=torch.finfo(chord.dtype).eps).sqrt()
-    within = cosine * math.cos(radians) - sine * math.sin(radians)
-    beyond = cosine - radians * math.sin(radians)
-    return torch.where(cosine >= -math.cos(radians), within, beyond)
+    result: Tensor = _CosineWithMargin.apply(samples, targets, math.radians(margin))
+    return result
+
+
+class _CosineWithMargin(torch.autograd.Function):
+    """Sine and cosine by the chord, and the gradient along it."""
+
+    @staticmethod
+    def forward(ctx: Any, samples: Tensor, targets: Tensor, margin: float) -> Tensor:
+        difference = samples - targets
+        chord = torch.linalg.vector_norm(difference, dim=1, keepdim=True)
+        cosine = 1 - chord.square() / 2
+        sine = chord * (0.5 + cosine / 2).clamp_(min=0).sqrt_()
+        slope = math.sin(margin) / sine.clamp(min=torch.finfo(sine.dtype).tiny)
+        within = cosine >= -math.cos(margin)
+        ctx.save_for_backward(difference.mul_(torch.where(within, -math.cos(margin) - slope * cosine, -1.0)))
+        turned = cosine * math.cos(margin) - sine * math.sin(margin)
+        return torch.where(within, turned, cosine - margin * math.sin(margin)).squeeze(1)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+        (along,) = ctx.saved_tensors
+        result = gradient[:, None] * along
+        return result, -result, None
 
 
 def check_margin(margin: float) -> None:
