@@ -1,0 +1,164 @@
+"""The hyperparameters that the papers found or used, under our names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from levelfield.errors import UsageError
+from levelfield.published._tables import check_known, read_table
+from levelfield.space import Value
+
+DEFAULT_SOURCE = "reality-check"
+WHOLE = frozenset({"num_bins", "centers"})
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """One published hyperparameter.
+
+    ``value`` is in our loss's unit and None where the source prints "N/A"; ``printed_name`` and ``printed``
+    are the source's own; ``note`` says what was converted.
+    """
+
+    source: str
+    table: str
+    method: str
+    variant: str
+    dataset: str
+    batch_size: int | None
+    parameter: str
+    value: Value | None
+    printed_name: str
+    printed: str
+    note: str
+
+
+@dataclass(frozen=True)
+class SearchRange:
+    """A range that the thesis searched on a grid, with the optimum it found."""
+
+    method: str
+    parameter: str
+    low: float
+    high: float
+    low_open: bool
+    step: float
+    optimum: float
+    note: str
+
+
+def optimum(
+    method: str,
+    dataset: str,
+    *,
+    batch: int | None = None,
+    source: str = DEFAULT_SOURCE,
+    variant: str = "",
+) -> dict[str, Value]:
+    """The published hyperparameters of a method on a dataset, ready to be set.
+
+    Names are those of our losses, with ``miner.NAME`` for the miner's and ``loss_lr`` for the learning
+    rate of the loss's own parameters. What a source leaves out ("N/A") is left out here too.
+
+    Args:
+        method: Our name of the method.
+        dataset: "cub200", "cars196" or "sop".
+        batch: 32 or 256 for the reality check; None takes the source's usual batch.
+        source: "reality-check", "revisiting", "deep-dive" or "deep-dive-fixed".
+        variant: Empty for the source's best; "beta=0.6" or "beta=1.2" where Revisiting has a second one.
+
+    Raises:
+        UsageError: The source has nothing for that choice; the message says what it has.
+
+    Example:
+        >>> optimum("triplet", "cub200"), optimum("triplet", "cub200", batch=256)
+        ({'margin': 0.0961}, {'margin': 0.1368})
+        >>> optimum("multi_similarity_miner", "cub200", source="deep-dive-fixed")
+        {'base': 0.8, 'alpha': 18.0, 'beta': 76.0, 'miner.epsilon': 0.4}
+    """
+    rows = optima(source=source, method=method, dataset=dataset)
+    if not rows:
+        others = sorted({row.source for row in optima(method=method)})
+        raise UsageError(
+            f"{source} prints no hyperparameters of {method} on {dataset}; "
+            f"sources that have {method}: {', '.join(others)}"
+        )
+    batches = sorted({row.batch_size for row in rows if row.batch_size is not None})
+    usual = batches[0] if batches else None
+    wanted_batch = usual if batch is None else batch
+    variants = sorted({row.variant for row in rows})
+    if variant not in variants:
+        known = ", ".join(f'"{name}"' for name in variants)
+        raise UsageError(f'{source} has no variant "{variant}" of {method}; choose from {known}')
+    chosen = [row for row in rows if row.batch_size in (wanted_batch, None) and row.variant == variant]
+    if not chosen:
+        known = ", ".join(str(size) for size in batches)
+        raise UsageError(f"{source} has no {method} on {dataset} with batch {batch}; choose from {known}")
+    return {row.parameter: row.value for row in chosen if row.value is not None}
+
+
+@cache
+def all_optima() -> tuple[Optimum, ...]:
+    """Every published hyperparameter, source after source."""
+    return tuple(
+        Optimum(
+            source=row["source"],
+            table=row["table"],
+            method=row["method"],
+            variant=row["variant"],
+            dataset=row["dataset"],
+            batch_size=int(row["batch_size"]) if row["batch_size"] else None,
+            parameter=row["parameter"],
+            value=_number(row["parameter"], row["value"]),
+            printed_name=row["printed_name"],
+            printed=row["printed"],
+            note=row["note"],
+        )
+        for row in read_table("optima.csv")
+    )
+
+
+def optima(
+    *, source: str | None = None, method: str | None = None, dataset: str | None = None
+) -> list[Optimum]:
+    """Published hyperparameters that fit the filters, each with its printed form and what was converted.
+
+    Example:
+        >>> sorted({row.source for row in optima()})
+        ['deep-dive', 'deep-dive-fixed', 'reality-check', 'revisiting']
+    """
+    found = list(all_optima())
+    for field, wanted in (("source", source), ("method", method), ("dataset", dataset)):
+        if wanted is not None:
+            check_known(f"hyperparameters of {field}", wanted, {getattr(row, field) for row in all_optima()})
+            found = [row for row in found if getattr(row, field) == wanted]
+    return found
+
+
+def ranges() -> list[SearchRange]:
+    """The grid of the thesis' fixed-validation search: range, step and optimum of each hyperparameter.
+
+    Example:
+        >>> [(r.parameter, r.low, r.high, r.step) for r in ranges() if r.method == "proxy_anchor"]
+        [('margin', 0.0, 1.0, 0.1), ('alpha', 0.0, 100.0, 2.0)]
+    """
+    return [
+        SearchRange(
+            method=row["method"],
+            parameter=row["parameter"],
+            low=float(row["low"]),
+            high=float(row["high"]),
+            low_open=row["low_open"] == "yes",
+            step=float(row["step"]),
+            optimum=float(row["optimum"]),
+            note=row["note"],
+        )
+        for row in read_table("ranges.csv")
+    ]
+
+
+def _number(parameter: str, text: str) -> Value | None:
+    if not text:
+        return None
+    return int(text) if parameter in WHOLE else float(text)
