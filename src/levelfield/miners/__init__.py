@@ -7,10 +7,22 @@ from typing import Any, Literal, Protocol
 
 from torch import Tensor
 
+from levelfield.miners._anchors import pairs_of_anchors
 from levelfield.miners._tuples import Pairs, Triplets, Tuples
 from levelfield.registry import Card, Registry
 
-__all__ = ["Miner", "MinerCard", "Pairs", "Triplets", "Tuples", "create", "register", "registry", "reseed"]
+__all__ = [
+    "Miner",
+    "MinerCard",
+    "Pairs",
+    "Triplets",
+    "Tuples",
+    "create",
+    "pairs_of_anchors",
+    "register",
+    "registry",
+    "reseed",
+]
 
 
 class Miner(Protocol):
