@@ -143,10 +143,14 @@ class MethodSpec(Section):
 
 
 class SearchSpec(Section):
-    """How hyperparameters are looked for: the same budget for every method."""
+    """How hyperparameters are looked for: the same budget for every method.
+
+    ``first: defaults`` spends the first trial on the values that the methods' own papers recommend.
+    """
 
     trials: int = Field(default=50, ge=1)
     sampler: Literal["gp", "tpe", "random", "grid"] = "gp"
+    first: Literal["sampler", "defaults"] = "sampler"
     parallel: int = Field(default=1, ge=1, description="trials that are in flight at once")
 
 

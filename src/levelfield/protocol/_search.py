@@ -30,6 +30,7 @@ def search_id(resolved: Resolved, method: Method) -> str:
             "run": template.model_dump(mode="json"),
             "space": {name: describe(dimension) for name, dimension in method.space.items()},
             "sampler": settings.sampler,
+            "first": settings.first,
             "parallel": settings.parallel,
         }
     )
@@ -74,6 +75,9 @@ def _propose(resolved: Resolved, method: Method, trials: list[Trial], start: int
     stand_in = sum(scores) / len(scores) if scores else None
     points: list[dict[str, Value]] = []
     for number in range(start, start + settings.parallel):
+        if number == 0 and settings.first == "defaults" and method.defaults.keys() == method.space.keys():
+            points.append(method.defaults)
+            continue
         point = suggest(
             method.space,
             [*observed, *(Observation(point, stand_in) for point in points)],

@@ -46,6 +46,8 @@ class RunFolder:
             file = (self.path / ".lock").open("w")
         with file:
             fcntl.flock(file, fcntl.LOCK_EX)
+            for left_behind in self.path.glob(".*.tmp"):  # by a process that was killed while writing
+                left_behind.unlink()
             yield
 
     def begin(self, spec: RunSpec) -> None:

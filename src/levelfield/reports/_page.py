@@ -68,7 +68,8 @@ def warnings(comparison: Comparison) -> list[str]:
     for method in sorted(set(methods)):
         if methods.count(method) > 1:
             found.append(
-                f"The test set was opened {methods.count(method)} times for {method}: more than one selection."
+                f"The test set was opened {methods.count(method)} times for {method}: "
+                "its selection changed after a first look."
             )
     for result in comparison.results:
         if result.failed:

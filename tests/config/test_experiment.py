@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from levelfield.config import Experiment, preset_names, read_preset
+from levelfield.errors import UsageError
+
+
+def test_values_lie_over_the_preset_and_overrides_over_both(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("preset: demo\nsearch: {trials: 7}\n")
+    experiment = Experiment.load(file, ("search.trials=9", "head.size=16"))
+    assert experiment.name == "mine"
+    assert (experiment.search.trials, experiment.head.size) == (9, 16)
+    assert experiment.search.sampler == Experiment.build(name="x", preset="demo").search.sampler
+
+
+def test_scientific_notation_is_a_number(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("preset: demo\noptimizer: {lr: 1e-6}\nmethods: [{name: triplet, set: {margin: 5e-2}}]\n")
+    experiment = Experiment.load(file)
+    assert experiment.optimizer.lr == 1e-6
+    assert experiment.methods[0].set == {"margin": 0.05}
+
+
+def test_another_dataset_does_not_inherit_the_options_of_the_presets() -> None:
+    experiment = Experiment.build(name="x", preset="demo", dataset={"name": "cub200", "root": "data"})
+    assert experiment.dataset.options == {}
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"serch": {}}, r'unknown key "serch"; did you mean "search"\?'),
+        ({"search": {"trails": 3}}, r'unknown key "search.trails"; did you mean "trials"\?'),
+        ({"search": {"trials": 0}}, r'"search.trials" = 0: input should be greater than'),
+        ({"training": {"max_epochs": "many"}}, r'"training.max_epochs" = \'many\''),
+        ({"methods": []}, "at least 1 item"),
+        ({"methods": [{"name": "triplet", "marign": 1}]}, r'unknown key "methods.0.marign"'),
+        ({"methods": ["triplet", "triplet"]}, "listed twice"),
+        ({"preset": "dmeo"}, r'unknown preset "dmeo"; did you mean "demo"\?'),
+        ({"name": "a/b"}, "name"),
+    ],
+)
+def test_a_mistake_gets_one_line_that_names_it(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        Experiment.build(**{"name": "x", "preset": "demo", **values})
+    assert "\n" not in str(caught.value)
+
+
+def test_unreadable_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"none\.yaml does not exist"):
+        Experiment.load(tmp_path / "none.yaml")
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("a: [1,\nb: 2")
+    with pytest.raises(UsageError, match="not valid YAML"):
+        Experiment.load(broken)
+    listing = tmp_path / "list.yaml"
+    listing.write_text("- 1")
+    with pytest.raises(UsageError, match="key: value"):
+        Experiment.load(listing)
+
+
+def test_yaml_cannot_run_code(tmp_path: Path) -> None:
+    file = tmp_path / "evil.yaml"
+    file.write_text("name: !!python/object/apply:os.system ['true']")
+    with pytest.raises(UsageError, match="not valid YAML"):
+        Experiment.load(file)
+
+
+@pytest.mark.parametrize("override", ["trials", "=3", "search..trials=3"])
+def test_an_override_must_have_a_key_and_a_value(override: str) -> None:
+    from levelfield.config._load import build
+
+    with pytest.raises(UsageError, match=r"section\.key=value"):
+        build({"name": "x", "preset": "demo"}, (override,), origin="test")
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_preset_is_a_valid_experiment(name: str) -> None:
+    values = read_preset(name)
+    assert Experiment.build(**{"name": "x", "preset": name}).model_dump()["methods"]
+    assert "name" not in values

@@ -1,0 +1,136 @@
+"""No code path before confirmation can read a test image."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import levelfield as lf
+from levelfield import data
+from levelfield.data import Dataset
+from levelfield.data._memory import MemoryImages
+from levelfield.data.splits import create
+from levelfield.data.views import development_view
+from levelfield.engine import Engine
+from levelfield.errors import LockedTestSetError
+from levelfield.protocol import _run, guard, resolve
+from levelfield.records import Store, digest, write_json
+
+CLASSES, SAMPLES = 24, 6
+
+
+class WatchedImages(MemoryImages):
+    """Reports each read by the image's number in the full dataset, through every ``select``."""
+
+    seen: list[int] = []  # noqa: RUF012 - shared on purpose: selections of selections report here too
+
+    def __init__(self, pixels: Any, numbers: Any) -> None:
+        super().__init__(pixels)
+        self.numbers = numbers
+
+    def read(self, row: int) -> Any:
+        self.seen.append(int(self.numbers[row]))
+        return super().read(row)
+
+    def select(self, rows: Any) -> WatchedImages:
+        return WatchedImages(self._pixels[rows], self.numbers[rows])
+
+
+@data.register("watched")
+def watched() -> Dataset:
+    """Toy images that tell who reads them."""
+    random = np.random.default_rng(0)
+    pixels = random.integers(0, 256, (CLASSES * SAMPLES, 1, 16, 16)).astype(np.uint8)
+    return Dataset(
+        name="watched",
+        images=WatchedImages(pixels, np.arange(len(pixels))),
+        labels=np.repeat(np.arange(CLASSES), SAMPLES).astype(np.int64),
+        class_names=tuple(map(str, range(CLASSES))),
+        fingerprint="watched",
+    )
+
+
+@pytest.fixture
+def experiment(tiny: dict[str, Any]) -> lf.Experiment:
+    WatchedImages.seen.clear()
+    tiny |= {"dataset": {"name": "watched"}, "plugins": [], "methods": ["triplet", "normalized_softmax"]}
+    return lf.Experiment.build(**tiny)
+
+
+TEST_ROWS = set(range(CLASSES * SAMPLES // 2, CLASSES * SAMPLES))
+
+
+def test_search_and_selection_read_development_images_only(experiment: lf.Experiment, tmp_path: Path) -> None:
+    resolved, store = resolve(experiment), Store(tmp_path / "runs")
+    with store.open(), Engine().open() as engine:
+        for method in resolved.methods:
+            _run._search_and_select(resolved, method, store, engine, _run._Silent())
+    assert WatchedImages.seen, "the search must have read something"
+    assert not TEST_ROWS & set(WatchedImages.seen)
+    assert not store.ledger_file.exists()
+
+
+def test_confirmation_reads_them_after_every_selection_is_frozen(
+    experiment: lf.Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frozen_at_opening = []
+
+    def open_test(store: Store, selection_file: Path) -> guard.TestPermit:
+        assert not TEST_ROWS & set(WatchedImages.seen) or frozen_at_opening, "read before the first opening"
+        frozen_at_opening.append(len(list((store.root / "selections").iterdir())))
+        return guard.open_test(store, selection_file)
+
+    monkeypatch.setattr("levelfield.protocol._confirm.open_test", open_test)
+    lf.run(experiment, tmp_path / "runs")
+    assert set(WatchedImages.seen) >= TEST_ROWS
+    assert frozen_at_opening == [3, 3, 3]  # two methods and the baseline, each time
+
+
+def test_the_development_view_holds_no_test_image() -> None:
+    dataset = watched()
+    view = development_view(dataset, create("class_disjoint", dataset.labels, folds=2))
+    assert len(view.dataset) == CLASSES * SAMPLES // 2
+    images = view.dataset.images
+    assert isinstance(images, WatchedImages)
+    assert not TEST_ROWS & set(images.numbers.tolist())
+    assert images._pixels.base is None, "a copy, not a window on the full array"
+    with pytest.raises(IndexError):
+        images.read(len(view.dataset))
+
+
+def test_a_permit_needs_a_frozen_selection(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    with pytest.raises(LockedTestSetError, match="not frozen yet"):
+        guard.open_test(store, tmp_path / "selections" / "none.json")
+    assert not store.ledger_file.exists()
+
+
+def test_a_forged_or_changed_permit_is_refused(tmp_path: Path, experiment: lf.Experiment) -> None:
+    resolved = resolve(experiment)
+    store, file = Store(tmp_path), tmp_path / "selection.json"
+    selection = {"method": "triplet", "hyperparameters": {"margin": 0.1}}
+    write_json(file, selection)
+
+    forged = guard.TestPermit(file, digest(selection), store.ledger_file)
+    with pytest.raises(LockedTestSetError, match="no opening"):
+        guard.test_view(forged, resolved.data, resolved.resources)
+
+    permit = guard.open_test(store, file)
+    assert len(guard.test_view(permit, resolved.data, resolved.resources)) == len(TEST_ROWS)
+
+    write_json(file, selection | {"hyperparameters": {"margin": 0.2}})
+    with pytest.raises(LockedTestSetError, match="changed after it was frozen"):
+        guard.test_view(permit, resolved.data, resolved.resources)
+
+
+def test_every_opening_is_in_the_ledger(tmp_path: Path) -> None:
+    store, file = Store(tmp_path), tmp_path / "selection.json"
+    write_json(file, {"method": "triplet"})
+    guard.open_test(store, file)
+    guard.open_test(store, file)
+    events = [json.loads(line)["event"] for line in store.ledger_file.read_text().splitlines()]
+    assert events == ["opened", "reopened after an interruption"]
