@@ -65,7 +65,8 @@ class RhoSwitch(Drawing):
     This counteracts the compression of the embedding (section 5.1 of the paper): with probability
     ``p_switch`` a tuple's negative is a sample of the anchor's own class, so that the loss pushes the two
     apart. A triplet (a, p, n) becomes (a, a, p): its attracting part vanishes, as in the paper's experiments.
-    A negative pair (a, n) becomes (a, p) with a random positive p, if there is one; positive pairs stay.
+    A negative pair (a, n) becomes (a, p) with a random positive p, if there is one; positive pairs stay. For
+    a loss of triplets, wrap a miner that finds triplets.
 
     For the tuple losses contrastive, triplet, margin and SNR. The published values are 0.3 to 0.4 on
     CUB200-2011, 0.35 on CARS196 and 0.15 on Stanford Online Products, all with distance-weighted mining.

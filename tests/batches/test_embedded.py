@@ -1,0 +1,229 @@
+"""Embedded samplers: right criteria, better than random by them, and the right images."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from levelfield import batches
+from levelfield.batches._groups import count_groups, draw_groups
+from levelfield.batches.ddm import distance_histogram_gaps
+from levelfield.batches.frd import frechet_distances
+from levelfield.batches.gc import covering_radius, greedy_coreset
+from levelfield.batches.memory_bank import MemoryBank
+from levelfield.errors import RunError, UsageError
+from oracles import batches as oracle
+
+EMBEDDED = ["ddm", "frd", "gc"]
+
+
+def cloud(points, dimensions, seed=0):
+    random = np.random.default_rng(seed)
+    centres = random.normal(size=(6, dimensions))
+    return (centres[random.integers(6, size=points)] + 0.5 * random.normal(size=(points, dimensions))).astype(
+        np.float32
+    )
+
+
+def full_bank(points):
+    bank = MemoryBank(len(points), points.shape[1])
+    bank.update(np.arange(len(points)), torch.from_numpy(points))
+    return bank
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_greedy_coreset_is_the_farthest_point_traversal(seed):
+    points = cloud(60, 5, seed)
+    assert greedy_coreset(points[:, None], 12, first=seed).tolist() == oracle.greedy_coreset(points, 12, seed)
+
+
+def test_the_covering_radius_is_the_oracles():
+    points = cloud(40, 4)
+    chosen = np.array([3, 8, 30])
+    assert covering_radius(points[:, None], chosen) == pytest.approx(
+        oracle.covering_radius(points, chosen.tolist()), rel=1e-5
+    )
+
+
+def test_a_coreset_of_duplicates_never_chooses_a_group_twice():
+    assert sorted(greedy_coreset(np.ones((6, 2, 3), np.float32), 6).tolist()) == list(range(6))
+
+
+@given(st.integers(2, 30), st.integers(1, 6), st.integers(0, 99))
+@settings(max_examples=30, deadline=None)
+@pytest.mark.filterwarnings("ignore:Matrix is singular")
+def test_the_frechet_distance_is_that_of_the_matrix_square_root(size, dimensions, seed):
+    points = cloud(50, dimensions + 1, seed)
+    batch = np.random.default_rng(seed).permutation(50)[:size]
+    # A singular product makes the square root of the oracle imprecise, not ours.
+    found = frechet_distances(points, batch[None])[0]
+    assert found == pytest.approx(
+        oracle.frechet_distance(points, batch), abs=2e-3 if size <= dimensions + 1 else 1e-6
+    )
+
+
+def test_the_frechet_distance_of_the_set_to_itself_is_zero():
+    points = cloud(80, 16)
+    assert frechet_distances(points, np.arange(80)[None])[0] == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_distance_gap_is_the_wasserstein_distance_up_to_the_width_of_a_bin(seed):
+    points = cloud(40, 6, seed)
+    batch = np.random.default_rng(seed).permutation(40)[:10]
+    gap = distance_histogram_gaps(points, batch[None], bins=2000)[0]
+    assert gap == pytest.approx(oracle.wasserstein_of_distances(points, batch), abs=0.02)
+
+
+def test_the_distance_gap_knows_where_the_bins_are():
+    """Comparing bin heights alone would call both batches equally far from the set."""
+    line = np.concatenate([np.zeros(20), np.ones(20), [1.3, 5.0]])[:, None].astype(np.float32)
+    near, far = distance_histogram_gaps(line, np.array([[0, 40], [0, 41]]))
+    assert near < far / 3
+
+
+def test_collapsed_embeddings_are_no_trouble():
+    points = np.ones((20, 4), np.float32)
+    candidates = np.stack([np.arange(5), np.arange(5, 10)])
+    for score in (distance_histogram_gaps, frechet_distances):
+        assert np.allclose(score(points, candidates), 0)
+
+
+@pytest.mark.parametrize("per_class", [1, 2])
+@pytest.mark.parametrize(
+    ("name", "criterion"),
+    [
+        ("gc", lambda points, rows: oracle.covering_radius(points, rows.tolist())),
+        ("ddm", oracle.wasserstein_of_distances),
+        ("frd", lambda points, rows: frechet_distances(points, rows[None])[0]),
+    ],
+)
+def test_the_chosen_batch_is_better_than_random_by_its_own_criterion(name, criterion, per_class):
+    points = cloud(120, 8)
+    labels = np.arange(120) // 4
+    sampler = batches.create(
+        name, labels, batch_size=24, seed=0, samples_per_class=per_class, candidate_set=120
+    )
+    sampler.attach(full_bank(points))
+    chosen = [criterion(points, rows) for rows in sampler.epoch(0, 8)]
+    random = np.random.default_rng(1)
+    shuffled = (random.permutation(120) for _ in range(8))
+    unchosen = [
+        criterion(points, draw_groups(order, labels, size=per_class, count=24 // per_class).ravel())
+        for order in shuffled
+    ]
+    assert max(chosen) < np.median(unchosen)
+    assert np.mean(chosen) < 0.85 * np.mean(unchosen)
+
+
+@pytest.mark.parametrize("name", EMBEDDED)
+def test_rows_of_the_bank_are_the_images_that_were_embedded(name):
+    images, network = cloud(60, 7), np.random.default_rng(0).normal(size=(7, 3)).astype(np.float32)
+    sampler, bank = batches.create(name, np.arange(60) // 4, batch_size=8, seed=0), MemoryBank(60, 3)
+    sampler.attach(bank)
+    for rows in sampler.epoch(0, 20):
+        bank.update(rows, torch.from_numpy(images[rows] @ network))
+    assert bank.known.all()
+    assert np.allclose(bank.embeddings.numpy(), images @ network, atol=1e-5)
+
+
+def test_the_coreset_names_the_rows_of_the_outliers_it_is_after():
+    points = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32) * 0.01
+    outliers = np.arange(7, 200, 10)
+    points[outliers] += np.eye(3, dtype=np.float32)[np.arange(20) % 3] * np.linspace(5, 9, 20)[:, None]
+    sampler = batches.create("gc", np.zeros(200, int), batch_size=21, seed=0, samples_per_class=1)
+    sampler.attach(full_bank(points))
+    for rows in sampler.epoch(0, 3):
+        assert set(outliers.tolist()) <= set(rows.tolist())
+
+
+@pytest.mark.parametrize("name", EMBEDDED)
+@pytest.mark.parametrize("per_class", [1, 2, 4])
+def test_batches_are_groups_of_one_class(name, per_class):
+    labels = np.random.default_rng(0).permutation(np.repeat(np.arange(30), 9))
+    sampler = batches.create(
+        name, labels, batch_size=16, seed=0, samples_per_class=per_class, candidate_set=64
+    )
+    sampler.attach(full_bank(cloud(270, 5)))
+    for rows in sampler.epoch(0, 5):
+        assert len(set(rows.tolist())) == 16
+        assert (np.unique(labels[rows], return_counts=True)[1] % per_class == 0).all()
+
+
+@pytest.mark.parametrize("name", EMBEDDED)
+def test_a_batch_depends_on_seed_epoch_iteration_and_bank_only(name):
+    labels = np.arange(90) // 3
+    points = cloud(90, 5)
+
+    def batch(seed=0, epoch=1, iteration=3, points=points):
+        sampler = batches.create(name, labels, batch_size=12, seed=seed, candidate_set=60)
+        sampler.attach(full_bank(points))
+        return list(sampler.epoch(epoch, 4))[iteration].tolist()
+
+    sampler = batches.create(name, labels, batch_size=12, seed=0, candidate_set=60)
+    sampler.attach(full_bank(points))
+    assert sampler.batch(1, 3).tolist() == batch()
+    assert batch() == batch()
+    assert batch() != batch(seed=1)
+    assert batch() != batch(epoch=2)
+    assert batch() != batch(iteration=2)
+    assert batch() != batch(points=cloud(90, 5, seed=1))
+
+
+@pytest.mark.parametrize("name", EMBEDDED)
+def test_what_the_bank_does_not_know_comes_first(name):
+    labels = np.random.default_rng(0).permutation(np.repeat(np.arange(15), 5))
+    sampler, bank = batches.create(name, labels, batch_size=10, seed=0), MemoryBank(75, 4)
+    sampler.attach(bank)
+    seen = set()
+    for iteration, rows in enumerate(sampler.epoch(0, 12)):
+        assert len(set(rows.tolist())) == 10
+        assert (np.unique(labels[rows], return_counts=True)[1] % 2 == 0).all()
+        seen |= set(rows.tolist())
+        bank.update(rows, torch.randn(10, 4, generator=torch.Generator().manual_seed(iteration)))
+        if len(seen) == 75:
+            break
+    assert seen == set(range(75))
+    assert iteration <= 9
+    assert bank.known.all()
+
+
+def test_groups_of_small_classes_repeat_their_samples():
+    labels = np.array([0, 0, 0, 1])
+    assert count_groups(labels, 2) == 2
+    groups = draw_groups(np.array([3, 0, 1, 2]), labels, size=2, count=9)
+    assert groups.tolist() == [[3, 3], [0, 1]]
+
+
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=40), st.integers(1, 4), st.integers(0, 99))
+@settings(max_examples=60, deadline=None)
+def test_groups_are_of_one_class_and_do_not_overlap(labels, size, seed):
+    class_of = np.unique(labels, return_inverse=True)[1]
+    order = np.random.default_rng(seed).permutation(len(labels))
+    groups = draw_groups(order, class_of, size=size, count=len(labels))
+    assert len(groups) == count_groups(class_of, size)
+    for group in groups:
+        assert len(set(class_of[group])) == 1
+        assert len(set(group.tolist())) == min(size, (class_of == class_of[group[0]]).sum())
+    distinct = [row for group in groups for row in set(group.tolist())]
+    assert len(distinct) == len(set(distinct))
+    first = [int(np.flatnonzero(order == group[0])[0]) for group in groups]
+    assert first == sorted(first)
+
+
+def test_misuse_is_refused():
+    labels = [0, 0, 1, 1]
+    sampler = batches.create("gc", labels, batch_size=4, seed=0)
+    with pytest.raises(RunError, match="attach"):
+        next(sampler.epoch(0))
+    with pytest.raises(UsageError, match="memory bank is for 5 samples"):
+        sampler.attach(MemoryBank(5, 2))
+    with pytest.raises(UsageError, match="lower batch_size to 4"):
+        batches.create("gc", labels, batch_size=6, seed=0)
+    with pytest.raises(UsageError, match="candidate_set 3"):
+        batches.create("frd", labels, batch_size=4, seed=0, candidate_set=3)
+    with pytest.raises(UsageError, match="num_candidates"):
+        batches.create("ddm", labels, batch_size=4, seed=0, num_candidates=0)
