@@ -13,6 +13,7 @@ from levelfield.errors import UsageError
 from levelfield.registry import Card
 
 Rows = npt.NDArray[np.int64]
+QUERY, GALLERY = 1, 2  # the bits of Dataset.roles
 
 
 class Images(Protocol):
@@ -32,12 +33,38 @@ class Images(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Download:
+    """A file of a dataset that can be fetched.
+
+    Attributes:
+        urls: Where it lies; tried in this order.
+        file: Its name, below the dataset's root.
+        md5: Its checksum as published or as widely used; empty if none is known.
+        md5_url: Where the publisher keeps the checksum, for files too many to list theirs here.
+        into: The folder, below the root, that an archive is unpacked into.
+        part: The part of the dataset that it belongs to; parts can be fetched one by one.
+    """
+
+    urls: tuple[str, ...]
+    file: str
+    md5: str = ""
+    md5_url: str = ""
+    into: str = "."
+    part: str = "all"
+
+
+@dataclass(frozen=True, kw_only=True)
 class DatasetCard(Card):
-    """A dataset's card: where it comes from and under which terms."""
+    """A dataset's card: where it comes from and under which terms.
+
+    ``by_hand`` says how to get what cannot be fetched automatically.
+    """
 
     licence: str = ""
     source: str = ""
     citation: str = ""
+    downloads: tuple[Download, ...] = ()
+    by_hand: str = ""
 
 
 @dataclass(frozen=True)
@@ -54,7 +81,9 @@ class Dataset:
             split; None where split plans may choose.
         roles: For sets whose test queries and gallery differ: int8 array of shape (N,), 0 = neither,
             1 = query, 2 = gallery, 3 = both; None if every test image is both.
+        is_validation: bool array of shape (N,): the official validation samples; None where there are none.
         fingerprint: A hash of what the images and labels are (not of where they lie).
+        notes: What a user should know of how the set was read, one sentence each.
     """
 
     name: str
@@ -64,6 +93,7 @@ class Dataset:
     fingerprint: str
     is_test: npt.NDArray[np.bool_] | None = None
     roles: npt.NDArray[np.int8] | None = None
+    is_validation: npt.NDArray[np.bool_] | None = None
     notes: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
@@ -91,5 +121,6 @@ class Dataset:
             fingerprint=self.fingerprint,
             is_test=None if self.is_test is None else self.is_test[rows],
             roles=None if self.roles is None else self.roles[rows],
+            is_validation=None if self.is_validation is None else self.is_validation[rows],
             notes=self.notes,
         )

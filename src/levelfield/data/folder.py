@@ -1,0 +1,88 @@
+"""Your own images: one folder per class."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from levelfield.data import register
+from levelfield.data._dataset import Dataset
+from levelfield.data._listing import class_ids, from_files
+from levelfield.errors import UsageError
+
+SUFFIXES = frozenset((".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"))
+_PARTS = {
+    "train": "train",
+    "validation": "validation",
+    "val": "validation",
+    "valid": "validation",
+    "test": "test",
+}
+
+
+@register("folder")
+def folder(*, root: str, layout: Literal["classes", "splits"] = "classes") -> Dataset:
+    """Your own images: a folder per class, or those in folders train, validation and test.
+
+    Classes are in natural order of their folders' names (2 before 10). Images may lie deeper, in folders
+    below their class. With ``layout="splits"``, ``root`` holds ``train`` and ``test``, perhaps
+    ``validation``, each with a folder per class.
+    """
+    top = Path(root)
+    if not top.is_dir():
+        raise UsageError(f"folder: {root} is not a folder; set root to the folder that holds one per class")
+    if layout not in {"classes", "splits"}:
+        raise UsageError(f'folder: layout must be "classes" or "splits", got "{layout}"')
+    parts = {"": top} if layout == "classes" else _split_folders(top)
+    found = [(part, file, name) for part, where in parts.items() for file, name in _images(where)]
+    classes = sorted({name for *_, name in found}, key=_natural)
+    marks = np.array([part for part, *_ in found])
+    ignored = sum(1 for entry in top.rglob("*") if entry.is_file()) - len(found)
+    return from_files(
+        "folder",
+        top,
+        [file.relative_to(top).as_posix() for _, file, _ in found],
+        class_ids([name for *_, name in found], classes),
+        classes,
+        is_test=None if layout == "classes" else marks == "test",
+        is_validation=marks == "validation" if "validation" in marks else None,
+        notes=[f"{ignored} files that are no images were left out"] if ignored else [],
+    )
+
+
+def _split_folders(top: Path) -> dict[str, Path]:
+    parts = {
+        _PARTS[f.name.lower()]: f for f in sorted(top.iterdir()) if f.name.lower() in _PARTS and f.is_dir()
+    }
+    missing = {"train", "test"} - parts.keys()
+    if missing:
+        raise UsageError(
+            f'folder: {top} has no folder {min(missing)}; layout "splits" needs train and test, '
+            'layout "classes" a folder per class'
+        )
+    return parts
+
+
+def _images(where: Path) -> list[tuple[Path, str]]:
+    """Image files below ``where`` with the names of their classes, in an order that every system gives."""
+    folders = [f for f in sorted(where.iterdir()) if f.is_dir() and not f.name.startswith(".")]
+    if not folders:
+        raise UsageError(
+            f"folder: {where} holds no folders; put the images of each class into one of its own"
+        )
+    found = []
+    for below in folders:
+        files = [f for f in sorted(below.rglob("*")) if f.suffix.lower() in SUFFIXES and f.is_file()]
+        files = [f for f in files if not f.name.startswith(".")]
+        if not files:
+            raise UsageError(f"folder: class folder {below} holds no images; remove it or fill it")
+        found += [(file, below.name) for file in files]
+    return found
+
+
+def _natural(name: str) -> list[tuple[int, int, str]]:
+    """A key that sorts digits by their value."""
+    return [(0, int(p), "") if p.isdecimal() else (1, 0, p) for p in re.split(r"(\d+)", name) if p]

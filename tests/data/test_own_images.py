@@ -1,0 +1,231 @@
+"""Your own images: folders, tables, and the datasets of other libraries."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from levelfield.data import load, registry, splits
+from levelfield.errors import RunError, UsageError
+from oracles.layouts import picture
+
+
+def test_folders_are_classes_in_natural_order(tmp_path: Path) -> None:
+    for k, name in enumerate(
+        ["10 wolf/a.jpg", "2 fox/deep/b.PNG", "2 fox/a.jpg", "bear/a.webp", ".hidden/a.jpg"]
+    ):
+        picture(tmp_path / name, k)
+    (tmp_path / "bear" / "notes.txt").write_text("not an image")
+    dataset = load("folder", root=str(tmp_path))
+    assert dataset.class_names == ("2 fox", "10 wolf", "bear")
+    assert dataset.labels.tolist() == [1, 0, 0, 2] and dataset.is_test is None
+    assert dataset.notes == ("2 files that are no images were left out",)
+    assert dataset.images.read(0).shape == (3, 10, 12)
+
+
+def test_folders_may_be_split_already(tmp_path: Path) -> None:
+    for k, name in enumerate(["train/a/1.png", "train/b/1.png", "val/a/2.png", "test/b/3.png"]):
+        picture(tmp_path / name, k)
+    dataset = load("folder", root=str(tmp_path), layout="splits")
+    assert dataset.labels.tolist() == [1, 0, 1, 0]
+    plan = splits.create(
+        "predefined", dataset.labels, is_test=dataset.is_test, is_validation=dataset.is_validation
+    )
+    assert plan.test.tolist() == [0] and plan.folds[0].validation.tolist() == [3]
+
+
+def test_wrong_folders_are_refused(tmp_path: Path) -> None:
+    for root, options, message in [
+        (tmp_path / "none", {}, "is not a folder"),
+        (tmp_path, {}, "holds no folders; put the images of each class"),
+        (tmp_path, {"layout": "flat"}, 'layout must be "classes" or "splits", got "flat"'),
+        (tmp_path, {"layout": "splits"}, "has no folder test"),
+    ]:
+        with pytest.raises(UsageError, match=message):
+            load("folder", root=str(root), **options)
+    (tmp_path / "cat").mkdir()
+    with pytest.raises(UsageError, match="cat holds no images; remove it or fill it"):
+        load("folder", root=str(tmp_path))
+
+
+def table(folder: Path, text: str) -> str:
+    (folder / "t.csv").write_text(text, encoding="utf-8")
+    return str(folder / "t.csv")
+
+
+def test_a_table_gives_paths_labels_split_and_roles(tmp_path: Path) -> None:
+    for k in range(5):
+        picture(tmp_path / "img" / f"{k}.png", k)
+    file = table(
+        tmp_path,
+        "\ufeffpath,label,split,is_query,is_gallery,colour\n"
+        "img/0.png,10,train,,,red\nimg/1.png,9,train,0,0,red\nimg/2.png,9,val,,,blue\n"
+        "img/3.png,2,test,1,0,red\nimg/4.png,2,test,false,TRUE,red\n",
+    )
+    dataset = load("csv", file=file)
+    assert dataset.class_names == ("2", "9", "10") and dataset.labels.tolist() == [2, 1, 1, 0, 0]
+    assert dataset.is_test is not None and dataset.is_test.tolist() == [False] * 3 + [True] * 2
+    assert dataset.is_validation is not None and dataset.is_validation.tolist() == [
+        False,
+        False,
+        True,
+        False,
+        False,
+    ]
+    assert dataset.roles is not None and dataset.roles.tolist() == [0, 0, 0, 1, 2]
+    assert dataset.notes == ("columns left alone: colour",)
+    part = dataset.select(np.array([2, 3]))
+    assert part.is_validation is not None and part.is_validation.tolist() == [True, False]
+
+
+def test_a_table_of_paths_and_labels_is_enough(tmp_path: Path) -> None:
+    picture(tmp_path / "elsewhere" / "a.png", 0)
+    for path, root in (("a.png", tmp_path / "elsewhere"), (tmp_path / "elsewhere" / "a.png", None)):
+        file = table(tmp_path, f"label,path\ncat,{path}\n")
+        dataset = load("csv", file=file, **({} if root is None else {"root": str(root)}))
+        assert dataset.is_test is None and dataset.roles is None and dataset.class_names == ("cat",)
+        assert dataset.images.read(0).shape == (3, 10, 12)
+
+
+def test_absolute_paths_do_not_tell_where_the_images_lie(tmp_path: Path) -> None:
+    prints = set()
+    for place in ("one", "two"):
+        picture(tmp_path / place / "a.png", 0)
+        prints.add(
+            load("csv", file=table(tmp_path, f"path,label\n{tmp_path / place / 'a.png'},x\n")).fingerprint
+        )
+    assert len(prints) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", 'has no column "path"'),
+        ("paths,label\na,b\n", 'no column "path"; did you mean "paths"'),
+        ("path,class\na,b\n", 'has no column "label"'),
+        ("path,label\n", "no rows below its header"),
+        ("path,label\na.png,\n", "line 2: label is empty"),
+        ("path,label\na.png\n", "line 2: label is empty"),
+        ("path,label,split\na.png,b,train\na.png,b,tset\n", 'line 3: split "tset" is none of train'),
+        ("path,label,split,is_query\na.png,b,test,maybe\n", 'line 2: is_query is "maybe"; write 1 or 0'),
+        ("path,label,is_query\na.png,b,1\n", "needs a column split"),
+        ("path,label,split,is_query\na.png,b,test,1\n", "must mark both queries"),
+        ("path,label,split,is_query,is_gallery\na,b,train,1,1\nc,b,test,1,1\n", "marks training images"),
+        ("path,label\nnone.png,b\n", "1 of 1 files are missing"),
+    ],
+)
+def test_wrong_tables_are_refused_by_line(text: str, message: str, tmp_path: Path) -> None:
+    picture(tmp_path / "a.png", 0)
+    with pytest.raises(UsageError, match=message):
+        load("csv", file=table(tmp_path, text))
+
+
+def test_a_missing_or_binary_table_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot read"):
+        load("csv", file=str(tmp_path / "none.csv"))
+    (tmp_path / "t.csv").write_bytes(b"\xff\xfe\x00\x00")
+    with pytest.raises(UsageError, match="not a UTF-8 CSV file"):
+        load("csv", file=str(tmp_path / "t.csv"))
+
+
+def test_a_torchvision_set_is_read_through_its_constructor(tmp_path: Path) -> None:
+    dataset = load("torchvision:FakeData", size=20, image_size=(3, 8, 6), num_classes=4)
+    assert len(dataset) == 20 and dataset.images.read(3).shape == (3, 8, 6) and dataset.is_test is None
+    again = load("torchvision:FakeData", size=20, image_size=(3, 8, 6), num_classes=4)
+    assert dataset.fingerprint == again.fingerprint
+    part = dataset.select(np.array([4, 2]))
+    assert (part.images.read(1) == dataset.images.read(2)).all()
+
+
+def test_torchvisions_train_flag_gives_both_parts(tmp_path: Path) -> None:
+    import pickle
+
+    from torchvision.datasets import CIFAR10
+
+    class TinyCifar(CIFAR10):
+        """CIFAR10 whose files are written here, so their checksums are not the official ones."""
+
+        def _check_integrity(self) -> bool:
+            return True
+
+        def _load_meta(self) -> None:
+            self.classes = ["plane", "car"]
+
+    folder = tmp_path / CIFAR10.base_folder
+    folder.mkdir()
+    pixels = np.random.default_rng(0).integers(0, 255, (4, 3072), dtype=np.uint8)
+    for name, _ in CIFAR10.train_list + CIFAR10.test_list:
+        (folder / name).write_bytes(pickle.dumps({"data": pixels, "labels": [0, 1, 0, 1]}))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("torchvision.datasets.CIFAR10", TinyCifar)
+        dataset = load("torchvision:CIFAR10", root=str(tmp_path))
+    assert len(dataset) == 24 and dataset.class_names == ("plane", "car")
+    assert dataset.is_test is not None and dataset.is_test.tolist() == [False] * 20 + [True] * 4
+    assert dataset.images.read(23).shape == (3, 32, 32)
+
+
+def test_wrong_torchvision_requests_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match='torchvision has no dataset "CIFAR11"; did you mean "CIFAR10'):
+        load("torchvision:CIFAR11")
+    with pytest.raises(UsageError, match='has no option "trian"; did you mean "train"'):
+        load("torchvision:CIFAR10", trian=True)
+    with pytest.raises(RunError, match=r"cannot be opened.*set download=true"):
+        load("torchvision:CIFAR10", root=str(tmp_path))
+    with pytest.raises(UsageError, match="see torchvision's documentation"):
+        load("torchvision:EMNIST", root=str(tmp_path), split="nosuch")
+    assert registry["torchvision:CIFAR10"].card.summary
+
+
+def hub(folder: Path, **parts: int) -> str:
+    datasets = pytest.importorskip("datasets")
+    features = datasets.Features(
+        image=datasets.Image(), label=datasets.ClassLabel(names=["cat", "dog", "owl"])
+    )
+    made = {
+        part: datasets.Dataset.from_dict(
+            {
+                "image": [Image.new("L", (5, 4), k) for k in range(count)],
+                "label": [k % 3 for k in range(count)],
+            },
+            features=features,
+        )
+        for part, count in parts.items()
+    }
+    datasets.DatasetDict(made).save_to_disk(folder)
+    return f"hf:{folder}"
+
+
+def test_a_hugging_face_set_is_read_by_columns(tmp_path: Path) -> None:
+    name = hub(tmp_path / "set", train=6, validation=3, test=3)
+    dataset = load(name)
+    assert dataset.class_names == ("cat", "dog", "owl") and len(dataset) == 12
+    assert dataset.is_test is not None and dataset.is_test.tolist() == [False] * 9 + [True] * 3
+    assert dataset.is_validation is not None and dataset.is_validation.sum() == 3
+    image = dataset.images.read(4)
+    assert image.shape == (3, 4, 5) and image.max() == 4
+    only = load(name, split="train")
+    assert len(only) == 6 and only.is_test is None
+    for options, message in [
+        ({"image": "img"}, 'has no column "img"'),
+        ({"label": "lable"}, 'no column "lable"; did you mean "label"'),
+        ({"split": "tests"}, 'no part "tests"; did you mean "test"'),
+        ({"label": "image"}, "holds no single class per image"),
+        ({"root": "x"}, 'no parameter "root"'),
+    ]:
+        with pytest.raises(UsageError, match=message):
+            load(name, **options)
+
+
+def test_an_unreachable_hugging_face_set_is_a_failure_and_a_missing_extra_a_hint(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("datasets")
+    with pytest.raises(RunError, match="cannot be opened"):
+        load(f"hf:{tmp_path / 'nothing'}")
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(UsageError, match=r"pip install 'levelfield\[huggingface\]'"):
+        load("hf:owner/name")
