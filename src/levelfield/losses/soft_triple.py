@@ -62,10 +62,9 @@ def soft_triple(
         tensor(0.3133)
     """
     samples, vectors = unit(embeddings), unit(weights)
-    to_centers = (vectors @ samples.T).view(len(vectors) // centers, centers, len(samples))
-    softened: Tensor = _SoftMaximum.apply(to_centers, gamma)
-    penalty = softened.new_full((len(labels), 1), -margin)
-    logits = softened.T.scatter_add(1, labels[:, None], penalty) * la
+    similarities: Tensor = _SoftMaximum.apply(samples, vectors, centers, gamma)
+    penalty = similarities.new_full((len(labels), 1), -margin)
+    logits = similarities.T.scatter_add(1, labels[:, None], penalty) * la
     loss = softmax_loss(logits, labels, reduction=reduction)
     return loss + reg_weight * spread(vectors, centers) if centers > 1 and reg_weight else loss
 
@@ -81,30 +80,51 @@ def spread(vectors: Tensor, centers: int) -> Tensor:
         >>> spread(torch.tensor([[1.0, 0.0], [-1.0, 0.0]]), 2)
         tensor(1.0000)
     """
-    grouped = vectors.view(-1, centers, vectors.shape[1])
-    roots = (2 - 2 * (grouped @ grouped.transpose(1, 2)) + 1e-5).sqrt()
-    return torch.triu(roots, diagonal=1).sum() / (len(vectors) * (centers - 1))
+    result: Tensor = _Spread.apply(vectors.view(-1, centers, vectors.shape[1]))
+    return result
+
+
+class _Spread(torch.autograd.Function):
+    """Half the mean of sqrt(2 - 2 v.w + 1e-5) over pairs within the groups of C x K x D."""
+
+    @staticmethod
+    def forward(ctx: Any, grouped: Tensor) -> Tensor:
+        roots = (grouped @ grouped.transpose(1, 2)).mul_(-2).add_(2 + 1e-5).sqrt_()
+        inverse = roots.reciprocal()
+        for matrix in (roots, inverse):
+            matrix.diagonal(dim1=1, dim2=2).zero_()
+        ctx.ordered_pairs = len(grouped) * grouped.shape[1] * (grouped.shape[1] - 1)
+        ctx.save_for_backward(grouped, inverse)
+        return roots.sum() / (2 * ctx.ordered_pairs)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        grouped, inverse = ctx.saved_tensors
+        return (inverse @ grouped).mul_(-gradient / ctx.ordered_pairs)
 
 
 class _SoftMaximum(torch.autograd.Function):
-    """sum of softmax(s / gamma) * s over the middle axis of C x K x B, with the gradient in one pass.
+    """S (C x B), the softened similarity of samples B x D to classes of centres (C * K) x D.
 
-    With p the softmax and S the result, dS/ds = p (1 + (s - S) / gamma).
+    With z = x.w / gamma, p its softmax over the K centres of a class and Z = sum p z, the result is gamma Z
+    and its slope p (1 + z - Z). The C * K * B slopes are all that is kept, in the place of the similarities.
     """
 
     @staticmethod
-    def forward(ctx: Any, similarities: Tensor, gamma: float) -> Tensor:
-        shares = torch.softmax(similarities / gamma, dim=1)
-        result = (shares * similarities).sum(dim=1)
-        ctx.gamma = gamma
-        ctx.save_for_backward(similarities, shares, result)
-        return result
+    def forward(ctx: Any, samples: Tensor, vectors: Tensor, centers: int, gamma: float) -> Tensor:
+        slopes = (vectors @ (samples / gamma).T).view(len(vectors) // centers, centers, len(samples))
+        shares = torch.softmax(slopes, dim=1)
+        result = slopes.mul_(shares).sum(dim=1)
+        slopes.addcmul_(shares, (1 - result)[:, None])
+        ctx.save_for_backward(samples, vectors, slopes)
+        return result.mul_(gamma)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        similarities, shares, result = ctx.saved_tensors
-        slope = (similarities - (result - ctx.gamma)[:, None]).mul_(shares)
-        return slope.mul_((gradient / ctx.gamma)[:, None]), None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        samples, vectors, slopes = ctx.saved_tensors
+        steep = (slopes * gradient[:, None]).view(len(vectors), len(samples))
+        with torch.autocast(samples.device.type, enabled=False):
+            return steep.T @ vectors, steep @ samples, None, None
 
 
 @register(
