@@ -10,6 +10,7 @@ from torch import Tensor
 from levelfield.losses import register
 from levelfield.losses._classification import ClassificationLoss, check_positive
 from levelfield.losses._distances import unit
+from levelfield.losses._logsumexp import log_sum_exp
 from levelfield.space import Float
 
 
@@ -39,7 +40,7 @@ def proxy_anchor(
     samples, proxies = unit(embeddings), unit(weights)
     cosines = proxies @ samples.T
     own = own_samples(labels, len(proxies))
-    push = log_one_plus_sum_exp(alpha * (cosines + margin), ~own).mean()
+    push = log_sum_exp(alpha * (cosines + margin), ~own, plus_one=True).mean()
     return attraction(cosines, own, margin=margin, alpha=alpha) + push
 
 
@@ -56,24 +57,13 @@ def attraction(cosines: Tensor, own: Tensor, *, margin: float, alpha: float) -> 
         >>> attraction(torch.zeros(2, 1), torch.tensor([[True], [False]]), margin=0.0, alpha=1.0)
         tensor(0.6931)
     """
-    pull = log_one_plus_sum_exp(alpha * (margin - cosines), own)
+    pull = log_sum_exp(alpha * (margin - cosines), own, plus_one=True)
     return pull.sum() / own.any(dim=1).sum().clamp(min=1)
 
 
 def own_samples(labels: Tensor, num_classes: int) -> Tensor:
     """C x B, whether each sample (labels B) is of each class."""
     return torch.arange(num_classes, device=labels.device)[:, None] == labels
-
-
-def log_one_plus_sum_exp(values: Tensor, chosen: Tensor) -> Tensor:
-    """log(1 + sum of exp(values) over the chosen), row by row: N x M gives N, zero for a row with none.
-
-    Example:
-        >>> log_one_plus_sum_exp(torch.tensor([[0.0, 900.0]]), torch.tensor([[True, False]]))
-        tensor([0.6931])
-    """
-    kept = values.masked_fill(~chosen, -torch.inf)
-    return torch.logsumexp(torch.nn.functional.pad(kept, (1, 0)), dim=1)
 
 
 @register(

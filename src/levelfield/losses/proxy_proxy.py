@@ -13,7 +13,8 @@ from levelfield.errors import UsageError
 from levelfield.losses import register
 from levelfield.losses._classification import ClassificationLoss, check_positive
 from levelfield.losses._distances import unit
-from levelfield.losses.proxy_anchor import attraction, log_one_plus_sum_exp, own_samples
+from levelfield.losses._logsumexp import log_sum_exp
+from levelfield.losses.proxy_anchor import attraction, own_samples
 from levelfield.space import Choice, Float
 
 MOST_AT_ONCE = 2**24  # similarities of proxies held at a time: 64 MB in float32
@@ -69,7 +70,7 @@ def repulsion(rows: Tensor, *, margin: float, alpha: float) -> Tensor:
     def block(first: int, last: int) -> Tensor:
         others = torch.ones(last - first, len(rows), dtype=torch.bool, device=rows.device)
         others.diagonal(first).fill_(False)
-        return log_one_plus_sum_exp(alpha * (rows[first:last] @ rows.T + margin), others).sum()
+        return log_sum_exp(alpha * (rows[first:last] @ rows.T + margin), others, plus_one=True).sum()
 
     count = len(rows)
     if count * count <= MOST_AT_ONCE:
