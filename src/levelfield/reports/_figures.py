@@ -87,7 +87,13 @@ def search_history(comparison: Comparison) -> go.Figure:
             hoverinfo="skip",
         )
     title = f"Search: mean validation {metric_name(metric)} (%) of each trial; line: best so far"
-    return _styled(figure, title, x="trial")
+    return _styled(figure, title, x="trial").update_xaxes(tickformat="d", dtick=_whole_ticks(comparison))
+
+
+def _whole_ticks(comparison: Comparison) -> int:
+    """A distance of ticks that never falls between two trials."""
+    most = max((len(result.trials) for result in comparison.results), default=1)
+    return max(1, most // 10)
 
 
 def _trained(comparison: Comparison) -> list[Result]:

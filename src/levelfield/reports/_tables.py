@@ -89,7 +89,7 @@ def _interval(result: Result, setting: str, metric: str) -> Interval:
 
 def _note(result: Result) -> str:
     if result.method == BASELINE:
-        return "the network before training"
+        return "before training"
     parts = [f"{len(result.trials)} trials"]
     lost = sum(trial["score"] is None for trial in result.trials)
     if lost:
