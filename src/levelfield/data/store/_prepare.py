@@ -147,7 +147,7 @@ def _refusal(dataset: Dataset, failed: Unreadable) -> UnreadableImagesError:
     more = f"; and {len(failed) - 3} more" if len(failed) > 3 else ""
     return UnreadableImagesError(
         f"{len(failed)} of {len(dataset)} images of {dataset.name} cannot be read ({shown}{more}); "
-        'mend them and prepare again (the others are kept), or skip them with unreadable="skip"',
+        "mend them and prepare again, or skip them with --unreadable skip",
         failed,
     )
 
