@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from levelfield.errors import UsageError, did_you_mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -14,25 +17,50 @@ class Scores(Mapping[str, float]):
     """Scores by name, in the order in which they were asked for.
 
     Attributes:
-        values: The scores; ``scores["map_at_r"]`` is short for ``scores.values_by_name["map_at_r"]``.
+        means: The scores; ``scores["map_at_r"]`` is ``scores.means["map_at_r"]``.
         queries: How many queries were scored.
-        skipped: How many queries were left out because the gallery holds no other item of their class.
-        per_query: One float64 array (N,) per retrieval measure; NaN for queries that were left out.
-            Empty unless asked for.
+        skipped: How many were left out because the gallery holds no (other) item of their class.
+        per_query: One float64 array (N,) per retrieval measure, NaN for queries that were left out; empty
+            unless asked for.
+        intervals: 95% bootstrap intervals of the retrieval measures; empty unless asked for.
+        spread: Standard deviation of the clustering measures over the seeds of k-means.
+        index_recall: With an approximate index, the share of the true nearest items that it finds; None
+            where the search was exact.
         notes: Remarks that belong next to the scores.
+
+    Example:
+        >>> Scores({"map_at_r": 0.5}, queries=10, skipped=0)["map_at_r"]
+        0.5
     """
 
-    values_by_name: Mapping[str, float]
+    means: Mapping[str, float]
     queries: int
     skipped: int
     per_query: Mapping[str, npt.NDArray[np.float64]] = field(default_factory=dict)
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    spread: Mapping[str, float] = field(default_factory=dict)
+    index_recall: float | None = None
     notes: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> float:
-        return self.values_by_name[name]
+        if name not in self.means:
+            raise UsageError(f'"{name}" was not asked for{did_you_mean(name, self.means)}')
+        return self.means[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.values_by_name)
+        return iter(self.means)
 
     def __len__(self) -> int:
-        return len(self.values_by_name)
+        return len(self.means)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything but the values per query, ready for JSON."""
+        return {
+            "scores": dict(self.means),
+            "intervals": {name: list(bounds) for name, bounds in self.intervals.items()},
+            "spread": dict(self.spread),
+            "queries": self.queries,
+            "skipped": self.skipped,
+            "index_recall": self.index_recall,
+            "notes": list(self.notes),
+        }

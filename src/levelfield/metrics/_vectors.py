@@ -7,6 +7,7 @@ Euclidean here: rows are either scaled to unit length, or centred and divided by
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -50,7 +51,7 @@ def as_source(name: str, embeddings: Any) -> Tensor:
 
 @dataclass(frozen=True)
 class Frame:
-    """The common scale of queries and gallery: unit rows (cosine), or a centre (D,) and a radius (Euclidean)."""
+    """The common scale of both sides: unit rows (cosine), or a centre (D,) and a radius (Euclidean)."""
 
     distance: Distance
     centre: Tensor | None = None
@@ -61,45 +62,41 @@ class Frame:
         rows = rows.double()
         if self.centre is not None:
             return (rows - self.centre) / self.radius
-        rows = rows / rows.abs().amax(
-            1, keepdim=True
-        )  # first, so that squaring neither overflows nor vanishes
-        return rows / rows.norm(dim=1, keepdim=True)
+        rows = rows / rows.abs().amax(1, keepdim=True)  # so that squaring neither overflows nor vanishes
+        return rows / length(rows)
+
+
+def length(rows: Tensor) -> Tensor:
+    """The length of each row (n, D), as (n, 1)."""
+    lengths: Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+    return lengths
 
 
 def check_rows(name: str, source: Tensor, distance: Distance) -> None:
-    """Refuse NaN, infinity, and (under cosine) rows of zeros; in pieces, so that a mapped file stays on disk."""
+    """Refuse NaN, infinity and, under cosine, rows of zeros; in pieces, so a mapped file stays on disk."""
     for start in range(0, len(source), PIECE):
         piece = source[start : start + PIECE]
-        bad = (
-            ~piece.isfinite().all(1)
-            if piece.is_floating_point()
-            else torch.zeros(len(piece), dtype=torch.bool)
-        )
-        if bool(bad.any()):
-            row = start + int(bad.nonzero()[0])
+        if not bool(piece.isfinite().all()):
+            row = start + int((~piece.isfinite().all(1)).nonzero()[0])
+            raise UsageError(f"{name} row {row} holds NaN or infinity; remove such rows, or mend the model")
+        zero = (piece == 0).all(1)
+        if distance == "cosine" and bool(zero.any()):
+            row = start + int(zero.nonzero()[0])
             raise UsageError(
-                f"{name} holds NaN or infinity in row {row}; remove such rows, or mend the model"
+                f"{name} row {row} is all zeros: no direction; remove it or use euclidean distance"
             )
-        if distance == "cosine":
-            zero = (piece == 0).all(1)
-            if bool(zero.any()):
-                row = start + int(zero.nonzero()[0])
-                raise UsageError(
-                    f"{name} row {row} is all zeros, which has no direction; remove it, or use distance='euclidean'"
-                )
 
 
 def frame_of(gallery: Tensor, distance: Distance) -> Frame:
     """The frame in which distances to ``gallery`` (M, D) are measured."""
     if distance == "cosine":
         return Frame("cosine")
-    if distance != "euclidean":
-        raise UsageError(f'unknown distance "{distance}"; choose from cosine, euclidean')
-    pieces = range(0, len(gallery), PIECE)
-    centre = sum(gallery[a : a + PIECE].double().sum(0) / len(gallery) for a in pieces)
-    radius = max(float((gallery[a : a + PIECE].double() - centre).norm(dim=1).max()) for a in pieces)
-    return Frame("euclidean", torch.as_tensor(centre), radius or 1.0)
+    pieces = [slice(start, start + PIECE) for start in range(0, len(gallery), PIECE)]
+    sums = torch.stack([gallery[piece].double().div_(len(gallery)).sum(0) for piece in pieces])
+    centred = Frame("euclidean", sums.sum(0))
+    unit = max(float(centred.place(gallery[piece]).abs().max()) for piece in pieces) or 1.0
+    radius = max(float(length(centred.place(gallery[piece]) / unit).max()) for piece in pieces) or 1.0
+    return Frame("euclidean", centred.centre, unit * radius)
 
 
 class Vectors:
@@ -133,7 +130,7 @@ class Vectors:
             self.frame.distance == "euclidean"
         ):  # |q - g|^2 = |q|^2 - 2 (q.g - |g|^2 / 2): the 1 meets -|g|^2 / 2
             exact = torch.cat([exact, torch.ones_like(exact[:, :1])], 1)
-            exact = exact / exact.norm(dim=1, keepdim=True)
+            exact = exact / length(exact)
         return exact.float()
 
     def _items(self, start: int, stop: int) -> Tensor:
@@ -141,6 +138,12 @@ class Vectors:
         if self.frame.distance == "euclidean":
             exact = torch.cat([exact, -0.5 * exact.square().sum(1, keepdim=True)], 1)
         return exact.float()
+
+
+def steps(rows: Tensor, height: int) -> Iterator[Tensor]:
+    """``rows`` in parts of at most ``height``."""
+    for start in range(0, len(rows), height):
+        yield rows[start : start + height]
 
 
 def rounding(dimensions: int) -> float:

@@ -36,7 +36,7 @@ def map_at_r(hits: Hits) -> Tensor:
 
 @register("map_c", depth="r+1", paper=REVISITING)
 def map_c(hits: Hits) -> Tensor:
-    """The mAP of "Revisiting Training Strategies": map_at_r with the query counted in R, so it cannot reach 1."""
+    """The mAP of "Revisiting Training Strategies": map_at_r with the query counted in R; never 1."""
     own = hits.relevant + 1
     return hits.total(hits.nth / hits.rank, hits.rank <= own[hits.row]) / own
 

@@ -1,0 +1,177 @@
+"""Embeddings in files, made by anything: npy, npz, safetensors, CSV or parquet."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from levelfield.errors import UsageError
+from levelfield.metrics._scores import Scores
+
+LABEL_COLUMNS = ("label", "labels", "class", "target")
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddingFile:
+    """Embeddings (N, D) and, if the file or one beside it holds them, labels (N,)."""
+
+    embeddings: Array
+    labels: Array | None
+
+
+def read_embeddings(path: str | Path, *, labels: str | Path | None = None) -> EmbeddingFile:
+    """Read embeddings, and labels from the same file, from ``labels``, or from ``NAME.labels.*`` beside it.
+
+    An ``.npy`` file is mapped, not read. ``npz`` and ``safetensors`` hold "embeddings" and "labels". In
+    CSV (with a header) and parquet, the column "label" holds the labels and all others the numbers; parquet
+    may have one column "embedding" of lists instead.
+
+    Example:
+        >>> read_embeddings("nowhere.npz")
+        Traceback (most recent call last):
+        ...
+        levelfield.errors.UsageError: there is no file nowhere.npz; check the path
+    """
+    file = _existing(path)
+    readers: dict[str, Callable[[Path], EmbeddingFile]] = {
+        ".npy": _read_npy,
+        ".npz": _read_npz,
+        ".safetensors": _read_safetensors,
+        ".csv": _read_csv,
+        ".parquet": _read_parquet,
+    }
+    if file.suffix not in readers:
+        raise UsageError(f"{file} is of an unknown kind; give one of {', '.join(readers)}")
+    found = readers[file.suffix](file)
+    if labels is not None:
+        return EmbeddingFile(found.embeddings, read_labels(labels))
+    if found.labels is None:
+        beside = sorted(file.parent.glob(f"{file.stem}.labels.*"))
+        return EmbeddingFile(found.embeddings, read_labels(beside[0]) if beside else None)
+    return found
+
+
+def read_labels(path: str | Path) -> Array:
+    """Labels (N,): an ``.npy`` array, a ``.csv`` with a column "label", or a text file with one per line."""
+    file = _existing(path)
+    if file.suffix == ".npy":
+        return np.asarray(_load(file))
+    if file.suffix == ".csv":
+        header, rows = _csv_rows(file)
+        column = _label_column(header)
+        if column is None:
+            raise UsageError(f'{file} has no column "label"; name the column of labels so')
+        return np.array([row[column] for row in rows])
+    return np.array(file.read_text(encoding="utf-8").splitlines())
+
+
+def _existing(path: str | Path) -> Path:
+    file = Path(path)
+    if not file.is_file():
+        raise UsageError(f"there is no file {file}; check the path")
+    return file
+
+
+def _load(file: Path, **options: Any) -> Any:
+    try:
+        return np.load(file, allow_pickle=False, **options)
+    except ValueError as error:
+        raise UsageError(
+            f"{file} cannot be read: {error}; save plain arrays of numbers or strings"
+        ) from error
+
+
+def _read_npy(file: Path) -> EmbeddingFile:
+    return EmbeddingFile(_load(file, mmap_mode="r"), None)
+
+
+def _read_npz(file: Path) -> EmbeddingFile:
+    with _load(file) as arrays:
+        return _from_names(file, arrays, list(arrays.files))
+
+
+def _read_safetensors(file: Path) -> EmbeddingFile:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(file, framework="np") as tensors:
+            names = list(tensors.keys())
+            return _from_names(file, {name: tensors.get_tensor(name) for name in names}, names)
+    except SafetensorError as error:
+        raise UsageError(f"{file} is not a safetensors file: {error}") from error
+
+
+def _from_names(file: Path, arrays: Any, names: list[str]) -> EmbeddingFile:
+    if "embeddings" not in names:
+        raise UsageError(f'{file} holds {", ".join(names) or "nothing"}; save the embeddings as "embeddings"')
+    return EmbeddingFile(arrays["embeddings"], arrays["labels"] if "labels" in names else None)
+
+
+def _csv_rows(file: Path) -> tuple[list[str], list[list[str]]]:
+    with file.open(newline="", encoding="utf-8") as lines:
+        rows = [row for row in csv.reader(lines) if row]
+    if len(rows) < 2:
+        raise UsageError(f"{file} holds no rows; it needs a header and one row per sample")
+    wrong = next((n for n, row in enumerate(rows, start=1) if len(row) != len(rows[0])), None)
+    if wrong is not None:
+        raise UsageError(f"{file} line {wrong} has {len(rows[wrong - 1])} fields, the header {len(rows[0])}")
+    return rows[0], rows[1:]
+
+
+def _label_column(header: list[str]) -> int | None:
+    return next((n for n, name in enumerate(header) if name.strip().lower() in LABEL_COLUMNS), None)
+
+
+def _read_csv(file: Path) -> EmbeddingFile:
+    header, rows = _csv_rows(file)
+    at = _label_column(header)
+    labels = None if at is None else np.array([row[at] for row in rows])
+    numbers = [[value for n, value in enumerate(row) if n != at] for row in rows]
+    try:
+        return EmbeddingFile(np.array(numbers, dtype=np.float64), labels)
+    except ValueError as error:
+        raise UsageError(f"{file}: {error}; all columns but the label must be numbers") from error
+
+
+def _read_parquet(file: Path) -> EmbeddingFile:
+    try:
+        from pyarrow import ArrowInvalid, parquet
+    except ImportError as error:
+        raise UsageError("parquet files need pyarrow; pip install 'levelfield[parquet]'") from error
+    try:
+        table = parquet.read_table(file)
+    except ArrowInvalid as error:
+        raise UsageError(f"{file} is not a parquet file: {error}") from error
+    at = _label_column(list(table.column_names))
+    labels = None if at is None else np.asarray(table.column(at).to_pylist())
+    names = [name for n, name in enumerate(table.column_names) if n != at]
+    if names in (["embedding"], ["embeddings"]):
+        return EmbeddingFile(np.array(table.column(names[0]).to_pylist(), dtype=np.float64), labels)
+    return EmbeddingFile(np.column_stack([table.column(name).to_numpy() for name in names]), labels)
+
+
+def labelled(path: str | Path, *, labels: str | Path | None, option: str) -> EmbeddingFile:
+    """As :func:`read_embeddings`, but refuses a file without labels; the error suggests ``option``."""
+    found = read_embeddings(path, labels=labels)
+    if found.labels is None:
+        raise UsageError(f"{path} holds no labels and none lie beside it; give them with {option}")
+    return found
+
+
+def write_per_query(scores: Scores, path: Path) -> None:
+    """Write one row per query and one column per retrieval measure, empty for queries that were left out."""
+    columns = list(scores.per_query.values())
+    lines = [",".join(["query", *scores.per_query])]
+    for row, values in enumerate(zip(*columns, strict=True)):
+        lines.append(
+            ",".join([str(row), *("" if np.isnan(value) else repr(float(value)) for value in values)])
+        )
+    unfinished = path.with_name(path.name + ".part")
+    unfinished.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    unfinished.replace(path)

@@ -1,0 +1,163 @@
+"""Measures of a space's structure, from "Revisiting Training Strategies" and Wang & Isola (ICML 2020)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from levelfield.metrics._registry import register
+from levelfield.metrics._vectors import PIECE, Vectors, steps
+
+REVISITING = "Revisiting Training Strategies and Generalization Performance in DML (ICML 2020)"
+HYPERSPHERE = "Understanding Contrastive Representation Learning (ICML 2020)"
+PAIR_NUMBERS = 1 << 24  # numbers that one step over pairs may hold
+
+
+@dataclass(frozen=True)
+class Space:
+    """Embeddings (N, D) with class numbers (N,) 0..C-1.
+
+    Rows are of unit length under cosine distance, and as they came under Euclidean distance. All distances
+    between them are Euclidean.
+    """
+
+    vectors: Vectors
+    labels: Tensor
+    num_classes: int
+
+    def classes(self) -> Iterator[Tensor]:
+        """Classes of one size and at least two samples, as rows (n, size, D), a bounded number at a time."""
+        order = torch.argsort(self.labels, stable=True)
+        size = torch.bincount(self.labels, minlength=self.num_classes)
+        start = torch.cumsum(size, 0) - size
+        for each in torch.unique(size[size > 1]).tolist():
+            firsts = start[size == each]
+            step = max(1, PAIR_NUMBERS // (each * (each + self.vectors.source.shape[1])))
+            for some in steps(firsts, step):
+                rows = order[some[:, None] + torch.arange(each, device=order.device)]
+                yield self.vectors.exact(rows.flatten()).view(len(some), each, -1)
+
+
+def singular_values(pieces: Iterator[Tensor]) -> Tensor:
+    """Singular values, largest first, of the rows (N, D) that come in pieces; as exact as a full SVD."""
+    triangle: Tensor | None = None
+    for piece in pieces:
+        rows = piece if triangle is None else torch.cat([triangle, piece])
+        triangle = torch.linalg.qr(rows, mode="r").R if len(rows) > rows.shape[1] else rows
+    assert triangle is not None
+    values: Tensor = torch.linalg.svdvals(triangle)
+    return values
+
+
+def divergence(values: Tensor) -> float:
+    """KL(uniform || spectrum) of singular values (P,), largest first, without the largest.
+
+    It is infinite where a direction is unused: where a value is 0, up to rounding in float32.
+    """
+    rest = values[1:]
+    if len(rest) == 0 or float(rest[-1]) <= float(values[0]) * 2.0**-22:
+        return math.inf
+    return float((-torch.log(rest / rest.sum())).mean() - math.log(len(rest)))
+
+
+@register("rho", kind="structure", paper=REVISITING)
+def rho(space: Space) -> float:
+    """Spectral decay: KL of the uniform from the singular values without the largest; lower is richer."""
+    return divergence(space_values(space))
+
+
+@register("rho_class", kind="structure", paper=REVISITING)
+def rho_class(space: Space) -> float:
+    """The mean rho of single classes; of those with 3 or more samples that are in no way degenerate."""
+    found = [
+        value
+        for group in space.classes()
+        for rows in group
+        if len(rows) > 2 and math.isfinite(value := divergence(torch.linalg.svdvals(rows)))
+    ]
+    return sum(found) / len(found) if found else math.inf
+
+
+@register("pi_intra", kind="structure", paper=REVISITING)
+def pi_intra(space: Space) -> float:
+    """The mean distance between two samples of one class, each class counting alike."""
+    total, count = 0.0, 0
+    for rows in space.classes():
+        size = rows.shape[1]
+        away = torch.stack([_pair_sum(one) for one in rows]) if size > 2048 else _pair_sums(rows)
+        total += float(away.sum()) / (size * (size - 1))
+        count += len(rows)
+    return total / count if count else math.nan
+
+
+@register("pi_inter", kind="structure", paper=REVISITING)
+def pi_inter(space: Space) -> float:
+    """The mean distance between the mean embeddings of two classes."""
+    size = torch.bincount(space.labels, minlength=space.num_classes)
+    means = torch.zeros(space.num_classes, space.vectors.source.shape[1], dtype=torch.float64)
+    means = means.to(space.labels.device)
+    for start in range(0, len(space.vectors), PIECE):
+        means.index_add_(
+            0, space.labels[start : start + PIECE], space.vectors.exact(slice(start, start + PIECE))
+        )
+    means = (means / size.clamp(min=1)[:, None])[size > 0]
+    return float(_pair_sum(means)) / (len(means) * (len(means) - 1)) if len(means) > 1 else math.nan
+
+
+@register("pi_ratio", kind="structure", paper=REVISITING)
+def pi_ratio(space: Space) -> float:
+    """pi_intra / pi_inter: the density of the space."""
+    inter = pi_inter(space)
+    return pi_intra(space) / inter if inter else math.inf
+
+
+@register("alignment", kind="structure", paper=HYPERSPHERE)
+def alignment(space: Space) -> float:
+    """The mean squared distance of a positive pair; lower is tighter."""
+    total, pairs = 0.0, 0
+    for rows in space.classes():
+        centred = rows - rows.mean(1, keepdim=True)
+        total += 2 * rows.shape[1] * float(centred.square().sum())
+        pairs += len(rows) * rows.shape[1] * (rows.shape[1] - 1)
+    return total / pairs if pairs else math.nan
+
+
+@register("uniformity", kind="structure", paper=HYPERSPHERE)
+def uniformity(space: Space) -> float:
+    """The log of the mean of exp(-2 d^2) over all pairs; lower is more evenly spread."""
+    n = len(space.vectors)
+    if n < 2:
+        return math.nan
+    total = 0.0
+    for start in range(0, n, PIECE):
+        rows = space.vectors.exact(slice(start, start + PIECE))
+        for other in range(0, n, 1024):
+            away = _squared(rows, space.vectors.exact(slice(other, other + 1024)))
+            total += float(torch.exp(-2 * away).sum())
+    return math.log((total - n) / (n * (n - 1)))
+
+
+def space_values(space: Space) -> Tensor:
+    """All singular values of the space, largest first."""
+    starts = range(0, len(space.vectors), PIECE)
+    return singular_values(space.vectors.exact(slice(start, start + PIECE)) for start in starts)
+
+
+def _squared(rows: Tensor, others: Tensor) -> Tensor:
+    products = rows @ others.T
+    return (rows.square().sum(1, keepdim=True) - 2 * products + others.square().sum(1)).clamp_(min=0)
+
+
+def _pair_sums(rows: Tensor) -> Tensor:
+    """The sum of distances over ordered pairs of rows (n, size, D), for each of the n."""
+    return torch.cdist(rows, rows, compute_mode="donot_use_mm_for_euclid_dist").sum((1, 2))
+
+
+def _pair_sum(rows: Tensor) -> Tensor:
+    """The sum of distances over ordered pairs of many rows (M, D)."""
+    step = max(1, PAIR_NUMBERS // len(rows))
+    return torch.stack([_squared(some, rows).sqrt_().sum() for some in steps(rows, step)]).sum()
