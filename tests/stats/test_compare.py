@@ -70,7 +70,22 @@ def test_no_difference_is_found_among_copies_of_noise():
     assert wrong <= 8  # 5% of 60 is 3; 8 is beyond the 99th percentile of the binomial
 
 
+def test_against_one_method_only(values):
+    pairs = compare_pairs(values, against="bad", resamples=500)
+    assert [(pair.first, pair.second) for pair in pairs] == [("good", "bad"), ("also good", "bad")]
+    assert {pair.verdict for pair in pairs} == {"better"}
+
+
+def test_ten_reruns_tell_two_methods_apart_but_not_91_pairs():
+    generator = np.random.default_rng(3)
+    reruns = {str(i): 0.1 * i + 0.01 * generator.normal(size=10) for i in range(14)}
+    assert {pair.verdict for pair in compare_pairs(reruns, resamples=100)} == {"not distinguishable"}
+    assert {p.verdict for p in compare_pairs(reruns, against="13", resamples=100)} == {"worse"}
+
+
 def test_refusals(values):
+    with pytest.raises(UsageError, match='no method "goood" to compare with; did you mean "good"'):
+        compare_pairs(values, against="goood")
     with pytest.raises(UsageError, match="at least two methods"):
         compare_pairs({"good": values["good"]})
     with pytest.raises(UsageError, match="same length"):

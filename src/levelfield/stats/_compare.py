@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal
 
 import numpy as np
 
-from levelfield.errors import UsageError
+from levelfield.errors import UsageError, did_you_mean
 from levelfield.stats._effects import cliffs_delta, cohens_d
 from levelfield.stats._holm import holm
 from levelfield.stats._paired import (
@@ -50,13 +50,25 @@ class Pair:
 
     @property
     def sentence(self) -> str:
-        """The comparison in words."""
-        return sentence(self)
+        """The comparison in words: better, worse, or not distinguishable."""
+        gap = self.difference
+        p = "p < 0.001" if self.p_adjusted < 0.001 else f"p = {self.p_adjusted:.3f}"
+        if self.verdict == "not distinguishable":
+            return (
+                f"{self.first} and {self.second} are not distinguishable: difference {gap.mean:+.3f} "
+                f"[{gap.low:+.3f}, {gap.high:+.3f}] ({p}, n = {gap.n})."
+            )
+        low, high = (gap.low, gap.high) if gap.mean > 0 else (-gap.high, -gap.low)
+        return (
+            f"{self.first} is {self.verdict} than {self.second} by {abs(gap.mean):.3f} "
+            f"[{low:.3f}, {high:.3f}] ({p}, n = {gap.n})."
+        )
 
 
 def compare_pairs(
     values: Mapping[str, Values],
     *,
+    against: str | None = None,
     alpha: float = 0.05,
     resamples: int = 10_000,
     permutations: int = 10_000,
@@ -67,8 +79,12 @@ def compare_pairs(
     All pairs share the same random draws, so many methods cost little more than two. A pair counts as
     different where the Holm-adjusted p-value of the permutation test is below ``alpha``.
 
+    Few values bound what can be found: n of them have no p-value below 2^(1-n), and Holm multiplies it by the
+    number of pairs. Ten reruns can tell two methods apart, but not 91 pairs; compare with the best then.
+
     Args:
         values: Values (n) by method, all in the same order of queries; higher is better.
+        against: Compare only with this method, which becomes the second of each pair.
         alpha: Chance of calling any of the pairs different where none is.
         resamples: Bootstrap draws for the intervals, each at confidence ``1 - alpha``.
         permutations: Random sign flips for the p-values.
@@ -83,6 +99,8 @@ def compare_pairs(
         raise UsageError(f"a comparison needs at least two methods, got {len(values)}")
     if not 0 < alpha < 1:
         raise UsageError(f"alpha must lie between 0 and 1, got {alpha}")
+    if against is not None and against not in values:
+        raise UsageError(f'there is no method "{against}" to compare with{did_you_mean(against, values)}')
     names = list(values)
     for name in names[1:]:
         paired_differences(values[names[0]], values[name])
@@ -90,7 +108,7 @@ def compare_pairs(
     means = bootstrap_means(table, resamples=resamples, seed=seed)
     sums, exact = flipped_sums(table, permutations=permutations, seed=seed)
     pairs = []
-    for i, j in combinations(range(len(names)), 2):
+    for i, j in chosen_pairs(names, against):
         differences = table[:, i] - table[:, j]
         p_value = permutation_p_value(
             float(differences.sum()),
@@ -117,6 +135,14 @@ def compare_pairs(
     ]
 
 
+def chosen_pairs(names: Sequence[str], against: str | None) -> list[tuple[int, int]]:
+    """All pairs of indices, or each other index with that of ``against``."""
+    if against is None:
+        return list(combinations(range(len(names)), 2))
+    other = names.index(against)
+    return [(index, other) for index in range(len(names)) if index != other]
+
+
 def verdict(difference: float, p_value: float, *, alpha: float = 0.05) -> Verdict:
     """What a difference of that p-value says.
 
@@ -127,19 +153,3 @@ def verdict(difference: float, p_value: float, *, alpha: float = 0.05) -> Verdic
     if p_value >= alpha or difference == 0:
         return "not distinguishable"
     return "better" if difference > 0 else "worse"
-
-
-def sentence(pair: Pair) -> str:
-    """One plain sentence for a pair: better, worse, or not distinguishable."""
-    gap = pair.difference
-    p = "p < 0.001" if pair.p_adjusted < 0.001 else f"p = {pair.p_adjusted:.3f}"
-    if pair.verdict == "not distinguishable":
-        return (
-            f"{pair.first} and {pair.second} are not distinguishable: difference {gap.mean:+.3f} "
-            f"[{gap.low:+.3f}, {gap.high:+.3f}] ({p}, n = {gap.n})."
-        )
-    low, high = (gap.low, gap.high) if gap.mean > 0 else (-gap.high, -gap.low)
-    return (
-        f"{pair.first} is {pair.verdict} than {pair.second} by {abs(gap.mean):.3f} "
-        f"[{low:.3f}, {high:.3f}] ({p}, n = {gap.n})."
-    )

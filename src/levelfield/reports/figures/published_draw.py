@@ -44,7 +44,7 @@ def interactive(chart: BarChart | TrendChart) -> go.Figure:
 def _still_bars(chart: BarChart) -> Figure:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(max(6.0, 0.75 * len(chart.groups)), 4.2), layout="constrained")
+    figure = Figure(figsize=(max(7.5, 0.75 * len(chart.groups)), 4.4), layout="constrained")
     axes = figure.add_subplot()
     width = 0.8 / len(chart.series)
     for index, (name, bars) in enumerate(chart.series.items()):
@@ -68,7 +68,7 @@ def _still_bars(chart: BarChart) -> Figure:
     axes.axhline(0, color="black", lw=0.8)
     axes.set_ylabel(chart.y_label)
     axes.set_title(chart.title)
-    figure.legend(loc="outside right upper", fontsize=8)
+    figure.legend(loc="outside lower center", ncols=len(chart.series), fontsize=8)
     return figure
 
 
