@@ -233,3 +233,13 @@ def test_reductions(name):
     torch.testing.assert_close(total, mean * len(labels))
     nothing = make(name, **extra)(embeddings[:0], labels[:0])
     assert nothing.item() == 0
+
+
+@pytest.mark.parametrize("variant", [1, 2])
+def test_proxy_proxy_in_blocks_equals_the_whole(variant, monkeypatch):
+    loss = make("proxy_proxy", variant=variant)
+    embeddings, labels = draw(BATCHES["unbalanced"])
+    whole = value_and_gradients(loss, embeddings, labels)
+    monkeypatch.setattr("levelfield.losses.proxy_proxy.MOST_AT_ONCE", 2 * CLASSES - 1)
+    for got, want in zip(value_and_gradients(loss, embeddings, labels), whole, strict=True):
+        torch.testing.assert_close(got, want)
