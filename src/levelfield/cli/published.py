@@ -92,14 +92,15 @@ def figures(
     """Draw the reality check's Figures 3 to 5 from published tables, as PNG and interactive pages."""
     from levelfield.published import thesis_tournament
     from levelfield.reports.figures.published import published_charts
-    from levelfield.reports.figures.published_draw import write
+    from levelfield.reports.figures.published_draw import write, write_png
     from levelfield.stats import critical_difference_diagram
 
     for name, chart in published_charts(source).items():
         for path in write(chart, out, name):
             print(path)
-    critical_difference_diagram(thesis_tournament().test, out / "thesis-tournament.png")
-    print(out / "thesis-tournament.png")
+    diagram = out / "thesis-tournament.png"
+    write_png(critical_difference_diagram(thesis_tournament().test), diagram)
+    print(diagram)
 
 
 def _sources() -> list[dict[str, Any]]:

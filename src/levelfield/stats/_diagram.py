@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from levelfield.stats._friedman import Friedman
@@ -12,8 +11,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def critical_difference_diagram(result: Friedman, path: str | Path | None = None) -> Figure:
-    """Draw Demsar's diagram of a Friedman + Nemenyi result; ``path`` (PNG, SVG, PDF) also writes it.
+def critical_difference_diagram(result: Friedman) -> Figure:
+    """Draw Demsar's diagram of a Friedman + Nemenyi result, as a matplotlib figure.
 
     Example:
         >>> from levelfield.stats import friedman
@@ -62,6 +61,4 @@ def critical_difference_diagram(result: Friedman, path: str | Path | None = None
             shift = -0.05 if side == "left" else 0.05
             align = "right" if side == "left" else "left"
             axes.text(edge + shift, height, label, ha=align, va="center", fontsize=9)
-    if path is not None:
-        figure.savefig(path, dpi=150)
     return figure

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from levelfield.published import Point
+from levelfield.records import write_bytes, write_text
 from levelfield.reports.figures.published import BarChart, TrendChart
 
 if TYPE_CHECKING:
@@ -23,12 +25,22 @@ def write(chart: BarChart | TrendChart, folder: str | Path, name: str) -> tuple[
 
     The pages of a folder share one copy of plotly's script beside them.
     """
-    home = Path(folder)
-    home.mkdir(parents=True, exist_ok=True)
-    png, html = home / f"{name}.png", home / f"{name}.html"
-    still(chart).savefig(png, dpi=150)
-    interactive(chart).write_html(html, include_plotlyjs="directory", full_html=True)
+    png, html = Path(folder) / f"{name}.png", Path(folder) / f"{name}.html"
+    write_png(still(chart), png)
+    write_text(html, interactive(chart).to_html(include_plotlyjs="directory"))
+    script = html.with_name("plotly.min.js")
+    if not script.exists():
+        from plotly.offline import get_plotlyjs
+
+        write_text(script, get_plotlyjs())
     return png, html
+
+
+def write_png(figure: Figure, path: Path) -> None:
+    """Write a matplotlib figure so that a reader never sees half of it."""
+    buffer = BytesIO()
+    figure.savefig(buffer, format="png", dpi=150)
+    write_bytes(path, buffer.getvalue())
 
 
 def still(chart: BarChart | TrendChart) -> Figure:
