@@ -143,7 +143,6 @@ def test_any_mode_pillow_knows_is_converted_or_refused() -> None:
         "1",
         "L",
         "LA",
-        "La",
         "P",
         "PA",
         "RGB",

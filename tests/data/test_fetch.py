@@ -1,0 +1,336 @@
+"""Fetching: resumable downloads from a local server, checksums, and archives that must not be unpacked."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tarfile
+import threading
+import zipfile
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from levelfield.data import _archive, _download, registry
+from levelfield.data._archive import ArchiveError, unpack
+from levelfield.data._dataset import Dataset, Download
+from levelfield.data._download import ChecksumError, UnreachableError, download
+from levelfield.data.fetch import fetch, terms
+from levelfield.errors import RunError, UsageError
+from oracles import layouts
+
+
+class Server:
+    """Serves ``files`` on 127.0.0.1; breaks off after ``cut`` bytes; notes each request's range."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.cut: int | None = None
+        self.ranges = True
+        self.asked: list[tuple[str, str | None]] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                outer.answer(self)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self._http.serve_forever, daemon=True).start()
+
+    def url(self, name: str) -> str:
+        return f"http://127.0.0.1:{self._http.server_port}/{name}"
+
+    def answer(self, handler: BaseHTTPRequestHandler) -> None:
+        name, wanted = handler.path.lstrip("/"), handler.headers.get("Range")
+        self.asked.append((name, wanted))
+        body = self.files.get(name)
+        if body is None:
+            handler.send_error(404)
+            return
+        start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted and self.ranges else 0
+        if start >= len(body) and wanted:
+            handler.send_response(416)
+            handler.send_header("Content-Range", f"bytes */{len(body)}")
+            handler.send_header("Content-Length", "0")
+            handler.end_headers()
+            return
+        handler.send_response(206 if wanted and self.ranges else 200)
+        if wanted and self.ranges:
+            handler.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
+        handler.send_header("Content-Length", str(len(body) - start))
+        handler.end_headers()
+        handler.wfile.write(body[start : None if self.cut is None else start + self.cut])
+
+    def close(self) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    made = Server()
+    yield made
+    made.close()
+
+
+def md5(body: bytes) -> str:
+    return hashlib.md5(body).hexdigest()
+
+
+BODY = bytes(range(256)) * 400
+
+
+def test_a_broken_download_goes_on_where_it_was(server: Server, tmp_path: Path) -> None:
+    server.files["x.bin"], server.cut = BODY, 40_000
+    target = tmp_path / "deep" / "x.bin"
+    for done in (40_000, 80_000):
+        with pytest.raises(
+            UnreachableError, match=rf"ended after {done:,} of 102,400 bytes \({done:,} bytes are"
+        ):
+            download([server.url("x.bin")], target, md5=md5(BODY))
+        assert not target.exists()
+    seen: list[tuple[int, int]] = []
+    download([server.url("x.bin")], target, md5=md5(BODY), progress=lambda *at: seen.append(at))
+    assert target.read_bytes() == BODY and seen[0] == (80_000, 102_400) and seen[-1] == (102_400, 102_400)
+    assert [wanted for _, wanted in server.asked] == [None, "bytes=40000-", "bytes=80000-"]
+    assert [file.name for file in target.parent.iterdir()] == ["x.bin"]
+
+
+@pytest.mark.parametrize("kept", [BODY, BODY + b"too much", BODY[:5]], ids=["whole", "too long", "short"])
+@pytest.mark.parametrize("ranges", [True, False])
+def test_whatever_was_kept_the_file_comes_out_whole(
+    kept: bytes, ranges: bool, server: Server, tmp_path: Path
+) -> None:
+    server.files["x.bin"], server.ranges = BODY, ranges
+    (tmp_path / "x.bin.part").write_bytes(kept)
+    download([server.url("x.bin")], tmp_path / "x.bin", md5=md5(BODY))
+    assert (tmp_path / "x.bin").read_bytes() == BODY
+
+
+def test_without_a_checksum_nothing_is_resumed(server: Server, tmp_path: Path) -> None:
+    server.files["x.bin"] = BODY
+    (tmp_path / "x.bin.part").write_bytes(b"of another edition")
+    download([server.url("x.bin")], tmp_path / "x.bin")
+    assert (tmp_path / "x.bin").read_bytes() == BODY and server.asked == [("x.bin", None)]
+
+
+def test_a_wrong_checksum_removes_the_download_and_says_so(server: Server, tmp_path: Path) -> None:
+    server.files["x.bin"] = BODY
+    with pytest.raises(
+        ChecksumError, match=f"has the checksum {md5(BODY)} instead of {md5(b'')}.*fetch it again"
+    ):
+        download([server.url("x.bin")], tmp_path / "x.bin", md5=md5(b""))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_next_address_is_tried(server: Server, tmp_path: Path) -> None:
+    server.files["x.bin"] = BODY
+    download([server.url("gone"), server.url("x.bin")], tmp_path / "x.bin", md5=md5(BODY))
+    with pytest.raises(UnreachableError, match="HTTP 404"):
+        download([server.url("gone")], tmp_path / "y.bin")
+    with pytest.raises(UnreachableError, match="refused"):
+        download(["http://127.0.0.1:9/x"], tmp_path / "y.bin")
+    with pytest.raises(UsageError, match="only http and https"):
+        download(["file:///etc/passwd"], tmp_path / "y.bin")
+
+
+def test_a_full_or_blocked_disk_is_a_clear_failure(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.files["x.bin"] = BODY
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(RunError, match=r"cannot write .*make room and try again"):
+        download([server.url("x.bin")], tmp_path / "file" / "x.bin")
+    monkeypatch.setattr(_download.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 10})())
+    with pytest.raises(RunError, match="GB are needed but only"):
+        download([server.url("x.bin")], tmp_path / "x.bin")
+
+
+def tar(file: Path, *members: tuple[tarfile.TarInfo, bytes], mode: str = "w:gz") -> Path:
+    with tarfile.open(file, mode) as stream:
+        for info, body in members:
+            info.size = len(body) if info.isreg() else 0
+            stream.addfile(info, io.BytesIO(body) if info.isreg() else None)
+    return file
+
+
+def entry(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, link
+    return info
+
+
+GOOD = (entry("set/a.txt"), b"a"), (entry("set", tarfile.DIRTYPE), b""), (entry("set/deep/b.txt"), b"bb")
+
+
+@pytest.mark.parametrize("name", ["x.tgz", "x.tar", "x.zip"])
+def test_an_honest_archive_is_unpacked_beside_what_is_there(name: str, tmp_path: Path) -> None:
+    archive = tmp_path / name
+    if name.endswith("zip"):
+        with zipfile.ZipFile(archive, "w") as stream:
+            stream.mkdir("set")
+            stream.writestr("set/a.txt", "a")
+            stream.writestr("set/deep/b.txt", "bb")
+    else:
+        tar(archive, *GOOD, mode="w:gz" if name.endswith("tgz") else "w")
+    (tmp_path / "out" / "set").mkdir(parents=True)
+    (tmp_path / "out" / "set" / "mine.txt").write_text("mine")
+    assert unpack(archive, tmp_path / "out") == 2
+    files = sorted(str(f.relative_to(tmp_path / "out")) for f in (tmp_path / "out").rglob("*") if f.is_file())
+    assert files == ["set/a.txt", "set/deep/b.txt", "set/mine.txt"]
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (entry("../evil.txt"), "leads out of the folder"),
+        (entry("set/../../evil.txt"), "leads out of the folder"),
+        (entry("/evil.txt"), "leads out of the folder"),
+        (entry("..\\evil.txt"), "leads out of the folder"),
+        (entry("C:evil.txt"), "leads out of the folder"),
+        (entry("set/link", tarfile.SYMTYPE, "/etc/passwd"), "is a link or a device"),
+        (entry("set/link", tarfile.LNKTYPE, "set/a.txt"), "is a link or a device"),
+        (entry("set/pipe", tarfile.FIFOTYPE), "is a link or a device"),
+        (entry("set/device", tarfile.CHRTYPE), "is a link or a device"),
+        (entry("set/a.txt"), "twice"),
+    ],
+    ids=lambda value: value.name if isinstance(value, tarfile.TarInfo) else None,
+)
+def test_a_hostile_tar_is_refused_and_leaves_nothing(
+    bad: tarfile.TarInfo, message: str, tmp_path: Path
+) -> None:
+    archive = tar(tmp_path / "x.tgz", *GOOD, (bad, b"evil"))
+    with pytest.raises(ArchiveError, match=message):
+        unpack(archive, tmp_path / "out")
+    assert list((tmp_path / "out").iterdir()) == [] and not (tmp_path / "evil.txt").exists()
+
+
+def test_a_hostile_zip_is_refused(tmp_path: Path) -> None:
+    for name, mode, message in [
+        ("../evil.txt", 0, "leads out of the folder"),
+        ("/evil.txt", 0, "leads out of the folder"),
+        ("link", 0o120777, "is a link or a device"),
+    ]:
+        info = zipfile.ZipInfo(name)
+        info.external_attr = mode << 16
+        with zipfile.ZipFile(tmp_path / "x.zip", "w") as stream:
+            stream.writestr(info, "/etc/passwd")
+        with pytest.raises(ArchiveError, match=message):
+            unpack(tmp_path / "x.zip", tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["x.tgz", "x.zip"])
+def test_a_bomb_is_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_archive, "MIN_BUDGET", 1 << 16)
+    zeros = bytes(1 << 22)
+    if name.endswith("zip"):
+        with zipfile.ZipFile(tmp_path / name, "w", zipfile.ZIP_DEFLATED) as stream:
+            stream.writestr("zeros", zeros)
+    else:
+        tar(tmp_path / name, (entry("zeros"), zeros))
+    with pytest.raises(ArchiveError, match="refused as a bomb"):
+        unpack(tmp_path / name, tmp_path / "out")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["x.tgz", "x.tar", "x.zip"])
+def test_a_truncated_or_foreign_archive_is_named(name: str, tmp_path: Path) -> None:
+    noise = hashlib.shake_128(b"noise").digest(100_000)
+    archive = tmp_path / name
+    if name.endswith("zip"):
+        with zipfile.ZipFile(archive, "w") as stream:
+            stream.writestr("noise", noise)
+    else:
+        tar(archive, (entry("noise"), noise), mode="w:gz" if name.endswith("tgz") else "w")
+    whole = archive.read_bytes()
+    for damaged in (whole[:50_000], b"<html>", whole[:30_000] + b"\0" * 200 + whole[30_200:]):
+        archive.write_bytes(damaged)
+        if name == "x.tar" and len(damaged) == len(whole):
+            continue  # a plain tar has no checksum of its contents
+        with pytest.raises(ArchiveError, match=r"x\.\w+ is damaged .*remove it and fetch it again"):
+            unpack(archive, tmp_path / "out")
+        assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.fixture
+def birds(server: Server, tmp_path: Path) -> Iterator[Server]:
+    """A dataset "birds" that lies on the server as CUB's archive does, and a list without a checksum."""
+    layouts.cub200(tmp_path / "made")
+    archive = tmp_path / "birds.tgz"
+    with tarfile.open(archive, "w:gz") as stream:
+        stream.add(tmp_path / "made" / "CUB_200_2011", "CUB_200_2011")
+    server.files |= {"birds.tgz": archive.read_bytes(), "list.txt": b"a list"}
+    server.files["birds.md5"] = f"{md5(server.files['birds.tgz'])}  birds.tgz\n".encode()
+    downloads = (
+        Download(
+            urls=(server.url("birds.tgz"),), file="birds.tgz", md5_url=server.url("birds.md5"), part="images"
+        ),
+        Download(urls=(server.url("list.txt"),), file="lists/list.txt", part="lists"),
+    )
+
+    @registry.register("birds", licence="for tests", downloads=downloads, by_hand="draw the birds")
+    def load(*, root: str) -> Dataset:
+        """Birds."""
+        raise NotImplementedError
+
+    yield server
+    del registry._entries["birds"]
+
+
+def test_fetching_downloads_checks_unpacks_and_then_does_nothing_twice(birds: Server, tmp_path: Path) -> None:
+    said: list[str] = []
+    fetch("birds", tmp_path / "data", say=said.append)
+    assert (tmp_path / "data" / "CUB_200_2011" / "images.txt").exists()
+    assert (tmp_path / "data" / "lists" / "list.txt").read_text() == "a list"
+    assert any("no published checksum; its MD5 is" in line for line in said)
+    birds.asked.clear()
+    fetch("birds", tmp_path / "data", say=said.append)
+    assert birds.asked == [] and "birds.tgz is unpacked already" in said
+
+
+def test_parts_can_be_fetched_alone(birds: Server, tmp_path: Path) -> None:
+    fetch("birds", tmp_path / "data", parts=("lists",))
+    assert birds.asked == [("list.txt", None)]
+    with pytest.raises(UsageError, match='birds has no part "image"; did you mean "images"'):
+        fetch("birds", tmp_path / "data", parts=("image",))
+
+
+def test_an_archive_put_there_by_hand_is_checked_and_used(birds: Server, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    mine = tmp_path / "data" / "birds.tgz"
+    mine.write_bytes(b"another edition")
+    with pytest.raises(RunError, match="remove it and give the command again"):
+        fetch("birds", tmp_path / "data", parts=("images",))
+    assert mine.exists(), "a user's own file is never removed"
+    mine.write_bytes(birds.files["birds.tgz"])
+    fetch("birds", tmp_path / "data", parts=("images",))
+    assert not any(name == "birds.tgz" for name, _ in birds.asked)
+
+
+def test_what_cannot_be_reached_names_the_way_by_hand(birds: Server, tmp_path: Path) -> None:
+    del birds.files["birds.tgz"]
+    with pytest.raises(RunError, match=r"cannot fetch birds\.tgz .*HTTP 404.*draw the birds"):
+        fetch("birds", tmp_path / "data")
+    birds.files["birds.md5"] = b"<html>"
+    with pytest.raises(RunError, match="holds no MD5 checksum"):
+        fetch("birds", tmp_path / "data")
+
+
+def test_sets_without_a_download_say_why(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"inshop cannot be fetched automatically: .*signed agreement"):
+        fetch("inshop", tmp_path)
+    with pytest.raises(UsageError, match="glyphs cannot be fetched automatically: it needs no download"):
+        fetch("glyphs", tmp_path)
+    with pytest.raises(UsageError, match='unknown dataset "cub"'):
+        fetch("cub", tmp_path)
+
+
+def test_the_terms_name_licence_source_citation_and_checksums() -> None:
+    text = terms("cub200")
+    assert "Non-commercial" in text and "caltech.edu" in text and "Wah" in text
+    assert "1 of 1 files have a published checksum" in text
