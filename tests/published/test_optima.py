@@ -72,7 +72,7 @@ def test_revisiting_has_two_betas():
         for d in ("cub200", "cars196", "sop")
     }
     assert best == {"cub200": 0.6, "cars196": 0.6, "sop": 1.2}
-    assert optimum("r_margin", "cub200", source="revisiting", variant="beta=1.2")["p_switch"] == 0.35
+    assert optimum("r_margin", "cub200", source="revisiting", variant="beta=1.2")["miner.p_switch"] == 0.35
     assert optimum("histogram", "sop", source="revisiting") == {"num_bins": 11}
 
 
@@ -129,8 +129,9 @@ def test_names_are_those_of_our_losses_and_miners(method):
     known = set(home[name].parameters)
     for row in optima(method=method):
         if row.parameter.startswith("miner."):
-            assert row.parameter.removeprefix("miner.") in miners.registry["multi_similarity"].parameters
-        elif row.parameter not in ("loss_lr", "p_switch"):
+            miner = "rho_switch" if method.startswith("r_") else "multi_similarity"
+            assert row.parameter.removeprefix("miner.") in miners.registry[miner].parameters
+        elif row.parameter != "loss_lr":
             assert row.parameter in known, f"{method} has {sorted(known)}"
 
 
