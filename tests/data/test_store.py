@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import multiprocessing
 import os
 import pickle
 import resource
 import signal
-import subprocess
 import threading
 import time
 from pathlib import Path
@@ -24,7 +24,7 @@ from levelfield.data import Dataset, store, transforms
 from levelfield.data.store import _decode, _writer
 from levelfield.data.transforms._resample import resize_shorter
 from levelfield.errors import RunError, UsageError
-from oracles.pictures import dataset
+from oracles.pictures import Pictures, dataset
 
 
 def files(path: Path) -> dict[str, bytes]:
@@ -138,6 +138,24 @@ def test_images_that_cannot_be_sent_are_decoded_here(tmp_path):
     assert len(data.images.reads) == 100
 
 
+class Deadly(Pictures):
+    """Kills the process that reads row 70, unless it is this one."""
+
+    def read(self, row: int) -> Tensor:
+        if row == 70 and multiprocessing.parent_process() is not None:
+            os._exit(1)
+        return super().read(row)
+
+
+def test_a_worker_that_dies_is_reported_and_can_be_done_without(tmp_path, monkeypatch):
+    monkeypatch.setattr(_decode, "START_METHOD", "fork")
+    data = dataclasses.replace(dataset(100), images=Deadly(list(range(100))))
+    with pytest.raises(RunError, match=r"a decoding process died.*prepare again with workers=1"):
+        store.prepare(data, tmp_path, resize=8, workers=2)
+    path = store.prepare(data, tmp_path, resize=8)
+    assert_same(store.PackedImages.open(path), data)
+
+
 # Stopped on the way
 
 
@@ -224,8 +242,12 @@ def prepare_slowly(directory: Path) -> None:
 
 
 def children_of(pid: int) -> list[int]:
-    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, check=False)
-    return [int(line) for line in listed.stdout.split()]
+    """Empty where the system does not tell."""
+    return [
+        int(child)
+        for file in Path(f"/proc/{pid}/task").glob("*/children")
+        for child in file.read_text().split()
+    ]
 
 
 def is_running(pid: int) -> bool:

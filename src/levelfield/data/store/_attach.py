@@ -45,7 +45,8 @@ def serve(dataset: Dataset, *transforms: Transform, directory: str | Path | None
     images in their original size, else the dataset as it is.
     """
     wanted = {getattr(transform, "first_resize", None) for transform in transforms}
-    for resize in (*wanted, None) if len(wanted) == 1 else (None,):
+    candidates = [*wanted, None] if len(wanted) == 1 else [None]
+    for resize in dict.fromkeys(candidates):
         attached = attach(dataset, directory, resize=resize)
         if attached is not None:
             return attached
