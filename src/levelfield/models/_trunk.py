@@ -90,6 +90,7 @@ class Trunk(nn.Module):
         # Constants of the code, not of the weights: they stay out of state dicts.
         self.register_buffer("gain", (self.inputs.scale / std).float().view(-1, 1, 1), persistent=False)
         self.register_buffer("offset", (-mean / std).float().view(-1, 1, 1), persistent=False)
+        self.register_state_dict_post_hook(_make_contiguous)
 
     def prepare(self, images: Tensor) -> Tensor:
         """Images (B x C x H x W; uint8, or floats in 0..1; RGB) as the network wants them."""
@@ -109,6 +110,13 @@ class Trunk(nn.Module):
         """Features of images: B x F x h x w if ``spatial``, else B x F."""
         features: Tensor = self.network(self.prepare(images))
         return features
+
+
+def _make_contiguous(_: nn.Module, state: dict[str, Tensor], prefix: str, __: object) -> None:
+    """Give state dicts plain tensors: safetensors refuses the channels-last ones that convolutions like."""
+    for key, value in state.items():
+        if key.startswith(prefix):
+            state[key] = value.contiguous()
 
 
 def positive(name: str, option: str, value: int) -> int:

