@@ -53,14 +53,19 @@ def unpack(archive: Path, into: Path) -> int:
         finally:
             shutil.rmtree(waiting, ignore_errors=True)
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
-        raise ArchiveError(f"{archive} is damaged ({error}); remove it and fetch it again") from error
+        raise _damaged(archive, error) from error
     except OSError as error:
         if error.errno is None:  # gzip's and lzma's way of saying that the data are damaged
-            raise ArchiveError(f"{archive} is damaged ({error}); remove it and fetch it again") from error
+            raise _damaged(archive, error) from error
         raise RunError(
             f"cannot unpack {archive.name} into {into}: {error.strerror}; make room and try again"
         ) from error
     return count
+
+
+def _damaged(archive: Path, error: Exception) -> ArchiveError:
+    reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(":")
+    return ArchiveError(f"{archive} is damaged ({reason}); remove it and fetch it again")
 
 
 def _unpack(archive: Path, waiting: Path) -> int:
