@@ -21,7 +21,7 @@ def call(monkeypatch, tmp_path):
     monkeypatch.setenv("LEVELFIELD_CACHE", str(tmp_path / "cache"))
 
     def run(*arguments: str, **options):
-        monkeypatch.setattr(data, "load", lambda name, **_: dataset(**options))
+        monkeypatch.setattr(data, "load", lambda name, **given: dataset(**options | given))
         return CliRunner().invoke(app, ["pictures", "--resize", "8", *arguments])
 
     return run
@@ -35,11 +35,15 @@ def test_it_says_what_was_prepared_and_where(call, tmp_path):
 
 
 def test_a_script_gets_json_and_nothing_else(call, tmp_path):
-    result = call("--json", "--unreadable", "skip", "--to", str(tmp_path / "there"), broken=(5,))
+    result = call("--json", "--unreadable", "skip", broken=(5,))
     facts = json.loads(result.stdout)
     assert facts["images"] == 11
     assert facts["unreadable"] == [{"row": 5, "reason": "images/5.jpg is truncated"}]
-    assert facts["path"].startswith(str(tmp_path / "there"))
+    assert facts["path"].startswith(str(tmp_path / "cache"))
+
+
+def test_options_of_the_dataset_are_passed_on(call):
+    assert json.loads(call("--json", "--set", "count=5").stdout)["images"] == 5
 
 
 def test_unreadable_images_are_all_listed_and_refused(call):

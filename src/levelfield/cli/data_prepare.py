@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -28,8 +27,8 @@ def prepare(
     root: Annotated[
         str | None, typer.Option(help="Folder of the dataset, if it takes one.", show_default=False)
     ] = None,
-    to: Annotated[
-        Path | None, typer.Option(help="Folder for the prepared images; the cache folder by default.")
+    option: Annotated[
+        list[str] | None, typer.Option("--set", help="Another option of the dataset, as key=value.")
     ] = None,
     resize: Annotated[
         str, typer.Option(help="What the shorter sides are brought to; none keeps the original size.")
@@ -48,15 +47,15 @@ def prepare(
 ) -> None:
     """Decode and resize every image once; give the same command again to go on after an interruption."""
     from levelfield import data
+    from levelfield.cli.data import _options as dataset_options
     from levelfield.data import store
 
     side = _side(resize)
-    dataset = data.load(name, **({} if root is None else {"root": root}))
+    dataset = data.load(name, **dataset_options(option or []), **({} if root is None else {"root": root}))
     try:
         with _bar(f"preparing {name}", quiet=quiet or as_json) as progress:
             path = store.prepare(
                 dataset,
-                to,
                 resize=side,
                 unreadable=unreadable.value,
                 workers=workers or _cores(),
