@@ -81,7 +81,8 @@ def prepare(
     except OSError as error:
         raise RunError(
             f"cannot write the image store {partial}: {error.strerror or error}; what was prepared is kept: "
-            f"make room or mend it and prepare again, or let LEVELFIELD_CACHE name another folder{_free(partial)}"
+            "make room or mend it and prepare again, or let LEVELFIELD_CACHE name another folder"
+            f"{_free(partial)}"
         ) from error
     return path
 
