@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import threshold
 
 from levelfield.errors import UsageError
 
@@ -89,7 +90,7 @@ def signal_to_noise(vectors: Tensor) -> Tensor:
     signal = centred.square().sum(1, keepdim=True)
     rounding = (4 * torch.finfo(vectors.dtype).eps) ** 2 * vectors.square().sum(1, keepdim=True)
     varies = signal > rounding
-    return torch.where(varies, noise / torch.where(varies, signal, 1.0), 0.0)
+    return noise * torch.where(varies, 1 / torch.where(varies, signal, 1.0), 0.0)
 
 
 class _Unit(torch.autograd.Function):
@@ -121,7 +122,7 @@ class _Products(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         (vectors,) = ctx.saved_tensors
-        return _matmul(gradient + gradient.T, vectors)
+        return _matmul(_with_transpose(gradient), vectors)
 
 
 class _Euclidean(torch.autograd.Function):
@@ -129,25 +130,32 @@ class _Euclidean(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, vectors: Tensor, squared: bool) -> Tensor:
+        limits = torch.finfo(vectors.dtype)
         dots = _matmul(vectors, vectors.T)
         norms = dots.diagonal()
         both = norms[:, None] + norms
-        result = torch.add(both, dots, alpha=-2)
-        noise = 4 * torch.finfo(vectors.dtype).eps
-        result.masked_fill_(result <= both.mul_(noise), 0.0)
-        if not squared:
-            result = result.sqrt_()
+        relative = torch.sub(both, dots, alpha=2).div_(both.clamp_(min=limits.tiny))
+        result = threshold(relative, 4 * limits.eps, 0.0).mul_(both)
         ctx.squared = squared
-        ctx.save_for_backward(vectors, result)
-        return result
+        if squared:
+            ctx.save_for_backward(vectors)
+            return result
+        # Where the distance is zero, an infinite one makes the gradient zero.
+        divisor = threshold(relative, 4 * limits.eps, torch.inf).mul_(both).sqrt_()
+        ctx.save_for_backward(vectors, divisor)
+        return result.sqrt_()
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        vectors, distances = ctx.saved_tensors
-        slope = 2 * gradient if ctx.squared else (gradient / distances).masked_fill_(distances == 0, 0.0)
-        weights = slope + slope.T
+        vectors, *divisor = ctx.saved_tensors
+        weights = _with_transpose(2 * gradient if ctx.squared else gradient / divisor[0])
         others = _matmul(weights, vectors)
         return torch.addcmul(others.neg_(), weights.sum(1, keepdim=True), vectors), None
+
+
+def _with_transpose(matrix: Tensor) -> Tensor:
+    """A + A'; the copy makes both operands run along rows, which more than pays for itself."""
+    return matrix.T.contiguous().add_(matrix)
 
 
 def _matmul(left: Tensor, right: Tensor) -> Tensor:

@@ -13,12 +13,13 @@ def soft_histogram(positions: Tensor, groups: Tensor, *, num_groups: int, num_no
 
     Args:
         positions: Where each value lies, in units of the distance of nodes: node k is at k. Any shape.
-        groups: The histogram each value belongs to, 0..num_groups-1; the same shape, int64.
+        groups: The histogram each value belongs to, 0..num_groups-1; the same shape, int32.
         num_groups: The number of histograms.
         num_nodes: The number of nodes; values beyond the outer nodes are counted at them.
 
     Example:
-        >>> soft_histogram(torch.tensor([0.0, 1.25]), torch.tensor([0, 0]), num_groups=1, num_nodes=3)
+        >>> one = torch.zeros(2, dtype=torch.int32)
+        >>> soft_histogram(torch.tensor([0.0, 1.25]), one, num_groups=1, num_nodes=3)
         tensor([[1.0000, 0.7500, 0.2500]])
     """
     result: Tensor = _SoftHistogram.apply(positions, groups, num_groups, num_nodes)
@@ -32,17 +33,18 @@ class _SoftHistogram(torch.autograd.Function):
     def forward(ctx: Any, positions: Tensor, groups: Tensor, num_groups: int, num_nodes: int) -> Tensor:
         inside = positions.clamp(0, num_nodes - 1)
         node = inside.floor().clamp_(max=num_nodes - 2)
-        right = (inside - node).flatten()
-        cell = torch.add(node.to(torch.int64), groups, alpha=num_nodes).flatten()
+        right = inside.sub_(node).flatten()
+        cell = torch.add(node.int(), groups, alpha=num_nodes).flatten().long()
         size = num_groups * num_nodes
         number = torch.bincount(cell, minlength=size).to(right.dtype)
         passed_on = torch.zeros_like(number).scatter_add_(0, cell, right)
-        ctx.save_for_backward(cell, inside.eq(positions))
+        ctx.save_for_backward(cell)
+        ctx.shape = positions.shape
         return (number - passed_on + passed_on.roll(1)).view(num_groups, num_nodes)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-        cell, moves = ctx.saved_tensors
+        (cell,) = ctx.saved_tensors
         flat = gradient.flatten()
         slope = flat.roll(-1) - flat
-        return slope.gather(0, cell).view_as(moves) * moves, None, None, None
+        return slope.gather(0, cell).view(ctx.shape), None, None, None

@@ -13,15 +13,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from levelfield.losses._reduction import with_gradient
-from levelfield.losses._triplets import TripletSum
+from levelfield.losses._reduction import Sum, with_gradient
 from levelfield.miners import Triplets
 
 ENTRIES_AT_ONCE = 1 << 21
 """How many pairs are looked up at a time."""
 
 
-def quadruplet_sum(distances: Tensor, labels: Tensor, *, margin: float) -> TripletSum:
+def quadruplet_sum(distances: Tensor, labels: Tensor, *, margin: float) -> Sum:
     """Sum of ``[d(i, j) - d(k, l) + margin]+`` with y_i = y_j, and y_i, y_k, y_l all different.
 
     Args:
@@ -61,12 +60,10 @@ def quadruplet_sum(distances: Tensor, labels: Tensor, *, margin: float) -> Tripl
                 pulls += times * hits
         gradient[anchor, other] += pulls.to(gradient.dtype)
         counts = _number_of_quadruplets(group, same)
-    return TripletSum(with_gradient(total.to(distances.dtype), distances, gradient), counts, nonzero)
+    return Sum(with_gradient(total.to(distances.dtype), distances, gradient), counts, nonzero)
 
 
-def mined_quadruplet_sum(
-    distances: Tensor, labels: Tensor, triplets: Triplets, *, margin: float
-) -> TripletSum:
+def mined_quadruplet_sum(distances: Tensor, labels: Tensor, triplets: Triplets, *, margin: float) -> Sum:
     """The same sum over given triplets (i, j, k), each with every l of a third class.
 
     Example:
@@ -90,7 +87,7 @@ def mined_quadruplet_sum(
             slope = violated.to(gradient.dtype)
             gradient.index_add_(0, k, slope, alpha=-1)
             gradient.index_put_((i, j), slope.sum(1), accumulate=True)
-    return TripletSum(with_gradient(total, distances, gradient), counts, nonzero)
+    return Sum(with_gradient(total, distances, gradient), counts, nonzero)
 
 
 class _Staircase(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import torch
 from torch import Tensor
@@ -11,6 +11,29 @@ from levelfield.errors import UsageError, did_you_mean
 
 Reduction: TypeAlias = Literal["mean", "mean_nonzero", "sum"]
 REDUCTIONS: tuple[str, ...] = get_args(Reduction)
+
+
+class Sum(NamedTuple):
+    """A sum of losses, of how many tuples, and how many of those have a loss above zero (scalars)."""
+
+    total: Tensor
+    counts: Tensor
+    nonzero: Tensor
+
+    def reduced(self, reduction: Reduction) -> Tensor:
+        """What ``reduction`` makes of it; zero if there are no tuples.
+
+        Example:
+            >>> Sum(torch.tensor(6.0), torch.tensor(3), torch.tensor(2)).reduced("mean_nonzero")
+            tensor(3.)
+        """
+        if reduction == "sum":
+            return self.total
+        if reduction == "mean":
+            return self.total / self.counts.clamp(min=1)
+        if reduction == "mean_nonzero":
+            return self.total / self.nonzero.clamp(min=1)
+        raise UsageError(f'unknown reduction "{reduction}"{did_you_mean(str(reduction), REDUCTIONS)}')
 
 
 def reduce(losses: Tensor, counts: Tensor, reduction: Reduction) -> Tensor:
@@ -24,21 +47,24 @@ def reduce(losses: Tensor, counts: Tensor, reduction: Reduction) -> Tensor:
         >>> [reduce(losses, counts, how).item() for how in ("mean", "mean_nonzero", "sum")]
         [1.0, 3.0, 3.0]
     """
-    total = torch.dot(losses.flatten(), counts.flatten())
-    nonzero = (
-        torch.dot((losses > 0).to(counts.dtype).flatten(), counts.flatten()) if _skips(reduction) else None
-    )
-    return divide(total, counts=counts.sum(), nonzero=nonzero, reduction=reduction)
+    number = counts.sum()
+    nonzero = losses.detach().clone().gt_(0).mul_(counts).sum() if reduction == "mean_nonzero" else number
+    return Sum((losses * counts).sum(), number, nonzero).reduced(reduction)
 
 
-def divide(total: Tensor, *, counts: Tensor, nonzero: Tensor | None, reduction: Reduction) -> Tensor:
-    """A sum of losses over what ``reduction`` divides it by: ``counts`` or ``nonzero`` tuples (scalars)."""
-    if reduction not in REDUCTIONS:
-        raise UsageError(f'unknown reduction "{reduction}"{did_you_mean(str(reduction), REDUCTIONS)}')
-    if reduction == "sum":
-        return total
-    divisor = nonzero if nonzero is not None and _skips(reduction) else counts
-    return total / divisor.clamp(min=1)
+def hinge_sum(values: Tensor, counts: Tensor, *, slope: int, offset: float) -> Sum:
+    """Sum of ``[slope * value + offset]+``, each taken ``counts`` times; both of any one shape.
+
+    Example:
+        >>> hinge_sum(torch.tensor([0.0, 0.5, 2.0]), torch.ones(3), slope=-1, offset=1.0).total
+        tensor(1.5000)
+    """
+    with torch.no_grad():
+        losses = (slope * values).add_(offset).relu_()
+        total = (losses * counts).sum()
+        active = losses.sign_().mul_(counts)
+        nonzero = active.sum()
+    return Sum(with_gradient(total, values, active.mul_(slope)), counts.sum(), nonzero)
 
 
 def with_gradient(value: Tensor, source: Tensor, gradient: Tensor) -> Tensor:
@@ -55,10 +81,6 @@ def with_gradient(value: Tensor, source: Tensor, gradient: Tensor) -> Tensor:
     """
     result: Tensor = _WithGradient.apply(source, value, gradient)
     return result
-
-
-def _skips(reduction: str) -> bool:
-    return reduction == "mean_nonzero"
 
 
 class _WithGradient(torch.autograd.Function):

@@ -1,30 +1,23 @@
-"""Sums over all triplets of a batch without ever listing them: B x B memory and no B x B x B work.
+"""Sums over all triplets of a batch without ever listing them, in B x B memory.
 
-The distances of an anchor's positives, sorted, are the steps of a staircase; each negative's distance is
-looked up in it. That gives how many positives are violated and by how much, and at the same time the
-gradient, which for a hinge is a count.
+An anchor with few positives takes them one after the other, each against all negatives. For an anchor with
+many, their distances are sorted into a staircase in which each negative's distance is looked up: that tells
+how many positives it violates and by how much, and with it the gradient, which for a hinge is a count.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
+from torch.nn.functional import pad, softplus
 
-from levelfield.losses._reduction import with_gradient
+from levelfield.losses._reduction import Sum, with_gradient
 
-FEW_POSITIVES = 8
-"""Up to here comparing with every positive is quicker than a binary search."""
-
-
-class TripletSum(NamedTuple):
-    """Sum of the triplets' losses, and how many triplets there are and have a loss above zero (scalars)."""
-
-    total: Tensor
-    counts: Tensor
-    nonzero: Tensor
+FEW_POSITIVES = 16
+"""Up to here going through the positives is quicker than sorting and looking up."""
 
 
 class Positives(NamedTuple):
@@ -41,89 +34,87 @@ class Positives(NamedTuple):
         table[self.row, self.slot] = matrix[self.row, self.column]
         return table
 
+    def layers(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """The pairs in portions that hold each anchor once at most: rows and columns of one slot."""
+        order = self.slot.argsort(stable=True)
+        sizes = torch.bincount(self.slot, minlength=self.width).tolist()
+        yield from zip(self.row[order].split(sizes), self.column[order].split(sizes), strict=True)
+
 
 def positives_of(mask: Tensor) -> Positives:
-    """The true entries of a B x B mask, numbered within their row.
+    """The entries of a B x B mask that are not zero, numbered within their row.
 
     Example:
-        >>> positives_of(torch.tensor([[False, True], [False, False]])).width
+        >>> positives_of(torch.tensor([[0.0, 1.0], [0.0, 0.0]])).width
         1
     """
     row, column = mask.nonzero(as_tuple=True)
-    per_row = mask.sum(1)
+    per_row = torch.bincount(row, minlength=len(mask))
     first = per_row.cumsum(0) - per_row
     slot = torch.arange(len(row), device=mask.device) - first[row]
-    return Positives(row, column, slot, int(per_row.max()) if len(row) else 0)
+    return Positives(row, column, slot, int(per_row.max()))
 
 
-def hinge_sum(distances: Tensor, positive: Tensor, negative: Tensor, *, margin: float) -> TripletSum:
-    """Sum of ``[d(a, p) - d(a, n) + margin]+`` over all triplets.
+def triplet_sum(
+    distances: Tensor, positive: Tensor, negative: Tensor, *, margin: float, smooth: bool = False
+) -> Sum:
+    """Sum of ``[d(a, p) - d(a, n) + margin]+`` over all triplets, or of its softplus.
 
     Args:
         distances: B x B.
-        positive: B x B mask of (anchor, positive).
-        negative: B x B mask of (anchor, negative).
+        positive: B x B, one where (anchor, positive) is a pair, else zero.
+        negative: B x B, one where (anchor, negative) is a pair, else zero.
         margin: Added to each triplet.
+        smooth: ``log(1 + exp(.))`` in place of the hinge.
 
     Example:
         >>> d = torch.tensor([[0.0, 2.0, 1.0], [2.0, 0.0, 5.0], [1.0, 5.0, 0.0]])
-        >>> same = torch.tensor([[0, 1, 0], [1, 0, 0], [0, 0, 0]], dtype=torch.bool)
-        >>> other = torch.tensor([[0, 0, 1], [0, 0, 1], [1, 1, 0]], dtype=torch.bool)
-        >>> tuple(float(value) for value in hinge_sum(d, same, other, margin=0.5))
+        >>> same = torch.tensor([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+        >>> other = torch.tensor([[0.0, 0.0, 1.0], [0.0, 0.0, 1.0], [1.0, 1.0, 0.0]])
+        >>> tuple(float(value) for value in triplet_sum(d, same, other, margin=0.5))
         (1.5, 2.0, 1.0)
     """
     with torch.no_grad():
         where = positives_of(positive)
-        steps, order = where.spread(distances + margin, fill=-torch.inf).sort(dim=1)
-        below = _number_of_steps_below(steps, distances).masked_fill_(~negative, where.width)
-        # Sum of the steps from the k-th on: what the violated positives add up to.
-        rest = torch.nn.functional.pad(steps.nan_to_num(neginf=0.0), (0, 1)).flip(1).cumsum(1).flip(1)
-        violated = (where.width - below).to(distances.dtype)
-        total = (rest.gather(1, below) - violated * distances).sum()
-        # The k-th step is violated by the negatives that have at most k steps below them.
-        reached = torch.zeros_like(rest).scatter_add_(1, below, negative.to(rest.dtype)).cumsum(1)
-        pulls = torch.zeros_like(steps).scatter_(1, order, reached[:, : where.width])
-        gradient = violated.neg_()
+        limits = where.spread(distances + margin, fill=-torch.inf)
+        if smooth or where.width <= FEW_POSITIVES:
+            total, pushes, pulls = _one_by_one(limits, distances, negative, smooth=smooth)
+        else:
+            total, pushes, pulls = _by_staircase(limits, distances, negative)
+        gradient = pushes.neg_()
         gradient[where.row, where.column] += pulls[where.row, where.slot]
-    return TripletSum(with_gradient(total, distances, gradient), _count(positive, negative), pulls.sum())
+        counts = (positive.sum(1) * negative.sum(1)).sum()
+        nonzero = counts if smooth else pulls.sum()
+    return Sum(with_gradient(total, distances, gradient), counts, nonzero)
 
 
-def smooth_sum(distances: Tensor, positive: Tensor, negative: Tensor, *, margin: float) -> TripletSum:
-    """Sum of ``log(1 + exp(d(a, p) - d(a, n) + margin))`` over all triplets; arguments as in hinge_sum.
-
-    Example:
-        >>> d = torch.tensor([[0.0, 2.0, 2.0], [2.0, 0.0, 2.0], [2.0, 2.0, 0.0]])
-        >>> same = torch.tensor([[0, 1, 0], [0, 0, 0], [0, 0, 0]], dtype=torch.bool)
-        >>> other = torch.tensor([[0, 0, 1], [0, 0, 0], [0, 0, 0]], dtype=torch.bool)
-        >>> smooth_sum(d, same, other, margin=0.0).total  # one triplet, log 2
-        tensor(0.6931)
-    """
-    with torch.no_grad():
-        where = positives_of(positive)
-        table = where.spread(distances + margin, fill=-torch.inf)
-        pulls = torch.zeros_like(table)
-        gradient = torch.zeros_like(distances)
-        total = distances.new_zeros(())
-        for slot in range(where.width):
-            violation = (table[:, slot, None] - distances).masked_fill_(~negative, -torch.inf)
-            total += softplus(violation).sum()
-            slope = violation.sigmoid_()
-            gradient -= slope
-            pulls[:, slot] = slope.sum(1)
-        gradient[where.row, where.column] += pulls[where.row, where.slot]
-    counts = _count(positive, negative)
-    return TripletSum(with_gradient(total, distances, gradient), counts, counts)
+def _one_by_one(
+    limits: Tensor, distances: Tensor, negative: Tensor, *, smooth: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The sum over triplets, and its slopes at each negative (B x B) and at each positive (B x width)."""
+    total = distances.new_zeros(())
+    pushes = torch.zeros_like(distances)
+    pulls = torch.zeros_like(limits)
+    for slot, limit in enumerate(limits.unbind(1)):
+        violation = limit[:, None] - distances
+        losses = (softplus(violation) if smooth else violation.relu_()).mul_(negative)
+        total += losses.sum()
+        slope = violation.sigmoid_().mul_(negative) if smooth else losses.sign_()
+        pushes += slope
+        pulls[:, slot] = slope.sum(1)
+    return total, pushes, pulls
 
 
-def _count(positive: Tensor, negative: Tensor) -> Tensor:
-    return (positive.sum(1) * negative.sum(1)).sum()
-
-
-def _number_of_steps_below(steps: Tensor, distances: Tensor) -> Tensor:
-    """For each entry of ``distances`` (B x B): how many of its row's sorted ``steps`` (B x P) are <= it."""
-    if steps.shape[1] > FEW_POSITIVES:
-        return torch.searchsorted(steps, distances, right=True)
-    below = torch.zeros_like(distances, dtype=torch.int64)
-    for step in steps.unbind(1):
-        below += step[:, None] <= distances
-    return below
+def _by_staircase(limits: Tensor, distances: Tensor, negative: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The same for the hinge, in O(B^2 log width)."""
+    width = limits.shape[1]
+    steps, order = limits.sort(dim=1)
+    below = torch.searchsorted(steps, distances, right=True).masked_fill_(negative == 0, width)
+    # Sum of the steps from the k-th on: what the violated positives add up to.
+    rest = pad(steps.nan_to_num(neginf=0.0), (0, 1)).flip(1).cumsum(1).flip(1)
+    violated = (width - below).to(distances.dtype)
+    total = (rest.gather(1, below) - violated * distances).sum()
+    # The k-th step is violated by the negatives that have at most k steps below them.
+    reached = torch.zeros_like(rest).scatter_add_(1, below, negative).cumsum(1)
+    pulls = torch.zeros_like(steps).scatter_(1, order, reached[:, :width])
+    return total, violated, pulls

@@ -12,8 +12,8 @@ from levelfield.losses import register
 from levelfield.losses._distances import checked, products, unit
 from levelfield.losses._logsumexp import softmax_weights
 from levelfield.losses._module import EmbeddingLoss
-from levelfield.losses._reduction import Reduction, divide, with_gradient
-from levelfield.losses._triplets import TripletSum, positives_of
+from levelfield.losses._reduction import Reduction, Sum, with_gradient
+from levelfield.losses._triplets import positives_of
 from levelfield.losses.npair import mean_square_norm, npair_of_all
 from levelfield.miners import Tuples
 from levelfield.miners._convert import pair_masks
@@ -59,15 +59,15 @@ def angular(
         tensor(6.1442e-06)
     """
     vectors = checked(embeddings, labels)
-    positive, negative = pair_masks(labels, tuples)
+    positive, negative = pair_masks(labels, tuples, dtype=vectors.dtype)
     part = angular_sum(products(unit(vectors)), positive, negative, alpha=alpha)
-    loss = angular_weight * divide(part.total, counts=part.counts, nonzero=part.nonzero, reduction=reduction)
+    loss = angular_weight * part.reduced(reduction)
     if npair_weight:
         loss = loss + npair_weight * npair_of_all(vectors, labels, tuples, reduction)[0]
-    return loss + l2 * positive.any() * mean_square_norm(vectors)
+    return loss + l2 * positive.amax() * mean_square_norm(vectors)
 
 
-def angular_sum(cosine: Tensor, positive: Tensor, negative: Tensor, *, alpha: float) -> TripletSum:
+def angular_sum(cosine: Tensor, positive: Tensor, negative: Tensor, *, alpha: float) -> Sum:
     """The sum of the angular part over positive pairs, one positive of every anchor at a time.
 
     Args:
@@ -77,7 +77,7 @@ def angular_sum(cosine: Tensor, positive: Tensor, negative: Tensor, *, alpha: fl
         alpha: The largest angle, in degrees.
 
     Example:
-        >>> cosine, none = torch.ones(2, 2), torch.zeros(2, 2, dtype=torch.bool)
+        >>> cosine, none = torch.ones(2, 2), torch.zeros(2, 2)
         >>> angular_sum(cosine, none, none, alpha=45.0).total
         tensor(0.)
     """
@@ -86,9 +86,7 @@ def angular_sum(cosine: Tensor, positive: Tensor, negative: Tensor, *, alpha: fl
         where = positives_of(positive)
         gradient = torch.zeros_like(cosine)
         total = cosine.new_zeros(())
-        for slot in range(where.width):
-            chosen = where.slot == slot
-            anchor, other = where.row[chosen], where.column[chosen]
+        for anchor, other in where.layers():
             inside = 4 * slope * (cosine[anchor] + cosine[other])
             inside -= 2 * (1 + slope) * cosine[anchor, other][:, None]
             losses, weights = softmax_weights(inside, negative[anchor], plus_one=True)
@@ -98,7 +96,7 @@ def angular_sum(cosine: Tensor, positive: Tensor, negative: Tensor, *, alpha: fl
             gradient.index_add_(0, anchor, weights).index_add_(0, other, weights)
             gradient[anchor, other] -= 2 * (1 + slope) * pull
     number = positive.sum()
-    return TripletSum(with_gradient(total, cosine, gradient), number, number)
+    return Sum(with_gradient(total, cosine, gradient), number, number)
 
 
 @register(

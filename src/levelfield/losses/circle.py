@@ -49,13 +49,13 @@ def circle(
         tensor(0.5759)
     """
     similarity = products(unit(checked(embeddings, labels)))
-    positive, negative = pair_masks(labels, tuples)
+    positive, negative = pair_masks(labels, tuples, dtype=similarity.dtype)
     fixed = similarity.detach()
     pull = log_sum_exp(torch.relu(1 + m - fixed) * (1 - m - similarity) * gamma, positive)
     push = log_sum_exp(torch.relu(fixed + m) * (similarity - m) * gamma, negative)
     losses = softplus(pull + push)
-    complete = positive.any(1) & negative.any(1)
-    return reduce(losses, complete.to(losses.dtype), reduction)
+    complete = positive.amax(1) * negative.amax(1)
+    return reduce(losses, complete, reduction)
 
 
 @register(

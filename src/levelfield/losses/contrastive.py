@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-import torch
 from torch import Tensor
 
 from levelfield.losses import register
 from levelfield.losses._distances import checked, euclidean, unit
 from levelfield.losses._module import EmbeddingLoss
-from levelfield.losses._reduction import Reduction, reduce
+from levelfield.losses._reduction import Reduction, hinge_sum
 from levelfield.miners import Tuples
 from levelfield.miners._convert import pair_counts
 from levelfield.space import Float
@@ -45,6 +44,7 @@ def contrastive(
         A scalar.
 
     Example:
+        >>> import torch
         >>> x = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
         >>> contrastive(x, torch.tensor([0, 0, 1]))  # positives sqrt(2) apart, one negative pair in one place
         tensor(2.4142)
@@ -52,9 +52,9 @@ def contrastive(
     vectors = checked(embeddings, labels)
     distances = euclidean(unit(vectors) if normalize else vectors)
     positive, negative = pair_counts(labels, tuples, dtype=distances.dtype)
-    pull = reduce(torch.relu(distances - pos_margin), positive, reduction)
-    push = reduce(torch.relu(neg_margin - distances), negative, reduction)
-    return pull + push
+    pull = hinge_sum(distances, positive, slope=1, offset=-pos_margin)
+    push = hinge_sum(distances, negative, slope=-1, offset=neg_margin)
+    return pull.reduced(reduction) + push.reduced(reduction)
 
 
 @register(

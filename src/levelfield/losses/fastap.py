@@ -40,19 +40,18 @@ def fastap(
     """
     distances = euclidean(unit(checked(embeddings, labels)), squared=True)
     size = len(labels)
-    positive, negative = pair_masks(labels)
-    anchor = torch.arange(size, device=labels.device)[:, None]
-    groups = torch.where(positive, anchor, torch.where(negative, anchor + size, 2 * size))
-    counts = soft_histogram(
-        distances * (num_bins / 4), groups, num_groups=2 * size + 1, num_nodes=num_bins + 1
-    )
-    pulled, pushed = counts[:size], counts[size : 2 * size]
+    positive, negative = pair_masks(labels, dtype=distances.dtype)
+    anchor = torch.arange(size, dtype=torch.int32, device=labels.device)[:, None]
+    groups = negative.int().mul_(size).add_(anchor)
+    counts = soft_histogram(distances * (num_bins / 4), groups, num_groups=2 * size, num_nodes=num_bins + 1)
+    itself = torch.eye(1, num_bins + 1, dtype=counts.dtype, device=counts.device)  # at distance zero
+    pulled, pushed = counts[:size] - itself, counts[size:]
     reached = pulled.cumsum(1)
     ranked = reached + pushed.cumsum(1)
     precision = reached / torch.where(ranked > 0, ranked, 1.0)
     number = positive.sum(1)
     losses = 1 - (pulled * precision).sum(1) / number.clamp(min=1)
-    return reduce(losses, (number > 0).to(losses.dtype), reduction)
+    return reduce(losses, number.clamp(max=1), reduction)
 
 
 @register(

@@ -54,10 +54,10 @@ def generalized_lifted(
     """
     vectors = checked(embeddings, labels)
     distances = euclidean(unit(vectors) if normalize else vectors)
-    positive, negative = pair_masks(labels, tuples)
+    positive, negative = pair_masks(labels, tuples, dtype=vectors.dtype)
     losses = torch.relu(log_sum_exp(distances, positive) + log_sum_exp(margin - distances, negative))
-    complete = (positive.any(1) & negative.any(1)).to(losses.dtype)
-    return reduce(losses, complete, reduction) + l2 * complete.any() * mean_square_norm(vectors)
+    complete = positive.amax(1) * negative.amax(1)
+    return reduce(losses, complete, reduction) + l2 * complete.amax() * mean_square_norm(vectors)
 
 
 @register(

@@ -42,8 +42,8 @@ def histogram(
         tensor(1.)
     """
     similarity = products(unit(checked(embeddings, labels)))
-    positive, negative = pair_masks(labels, tuples)
-    groups = torch.where(positive, 0, torch.where(negative, 1, 2))
+    positive, negative = pair_masks(labels, tuples, dtype=similarity.dtype)
+    groups = (2 - negative).sub_(positive, alpha=2).int()
     positions = (similarity + 1) * ((num_bins - 1) / 2)
     counts = soft_histogram(positions, groups, num_groups=3, num_nodes=num_bins)
     pulled, pushed = counts[0] / positive.sum().clamp(min=1), counts[1] / negative.sum().clamp(min=1)

@@ -48,11 +48,11 @@ def lifted_structure(
     """
     vectors = checked(embeddings, labels)
     distances = euclidean(unit(vectors) if normalize else vectors)
-    positive, negative = pair_masks(labels, tuples)
+    positive, negative = pair_masks(labels, tuples, dtype=vectors.dtype)
     # Two empty sums would meet as -inf, whose gradient is undefined; a very low number serves as well.
     pushes = log_sum_exp(margin - distances, negative).clamp(min=-1e30)
     losses = torch.relu(torch.logaddexp(pushes[:, None], pushes) + distances).square() / 2
-    return reduce(losses, positive.to(losses.dtype), reduction)
+    return reduce(losses, positive, reduction)
 
 
 @register(

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from levelfield.errors import UsageError
 from levelfield.losses import register
 from levelfield.losses._distances import checked, euclidean, unit
-from levelfield.losses._reduction import Reduction, reduce
+from levelfield.losses._reduction import Reduction, Sum, hinge_sum, reduce
 from levelfield.miners import Pairs, Tuples
 from levelfield.miners._convert import pair_counts
 from levelfield.space import Float
@@ -53,19 +53,18 @@ def margin_loss(
     """
     vectors = checked(embeddings, labels)
     distances = euclidean(unit(vectors) if normalize else vectors)
-    boundary = beta.to(distances.dtype).expand(len(labels))[:, None]
+    boundary = beta.to(distances.dtype).expand(len(labels))
     positive, negative = pair_counts(labels, tuples, dtype=distances.dtype)
     if tuples is None or isinstance(tuples, Pairs):
         positive, negative = (
             positive * negative.sum(1, keepdim=True),
             negative * positive.sum(1, keepdim=True),
         )
-    side = torch.where(positive > 0, 1.0, -1.0).to(distances.dtype)
-    counts = positive + negative
-    loss = reduce(torch.relu((distances - boundary) * side + margin), counts, reduction)
-    if nu == 0:
-        return loss
-    return loss + nu * reduce(boundary.squeeze(1), counts.sum(1), "mean")
+    outside = distances - boundary[:, None]
+    pull = hinge_sum(outside, positive, slope=1, offset=margin)
+    push = hinge_sum(outside, negative, slope=-1, offset=margin)
+    loss = Sum(*(one + other for one, other in zip(pull, push, strict=True))).reduced(reduction)
+    return loss + nu * reduce(boundary, positive.sum(1), "mean")
 
 
 @register(

@@ -51,7 +51,7 @@ def multi_similarity(
         tensor(0.6015)
     """
     similarity = products(unit(checked(embeddings, labels)))
-    positive, negative = pair_masks(labels, tuples)
+    positive, negative = pair_masks(labels, tuples, dtype=similarity.dtype)
     shifted = similarity - base
     pull = log_sum_exp(shifted * -alpha, positive, plus_one=True) / alpha
     push = log_sum_exp(shifted * beta, negative, plus_one=True) / beta

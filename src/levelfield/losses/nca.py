@@ -49,11 +49,11 @@ def nca(
     """
     vectors = checked(embeddings, labels)
     closeness = euclidean(unit(vectors) if normalize else vectors, squared=True) * -softmax_scale
-    positive, negative = pair_masks(labels, tuples)
-    valid = positive.any(1)
+    positive, negative = pair_masks(labels, tuples, dtype=vectors.dtype)
+    valid = positive.amax(1)
     picked = log_sum_exp(closeness, positive)
-    losses = torch.where(valid, log_sum_exp(closeness, positive | negative) - picked, 0.0)
-    return reduce(losses, valid.to(losses.dtype), reduction)
+    losses = torch.where(valid > 0, log_sum_exp(closeness, positive + negative) - picked, 0.0)
+    return reduce(losses, valid, reduction)
 
 
 @register(

@@ -14,7 +14,7 @@ from levelfield.losses import register
 from levelfield.losses._distances import checked, products
 from levelfield.losses._logsumexp import log_sum_exp
 from levelfield.losses._module import EmbeddingLoss
-from levelfield.losses._reduction import Reduction, divide, reduce
+from levelfield.losses._reduction import Reduction, Sum, reduce
 from levelfield.miners import Tuples
 from levelfield.miners._convert import pair_masks
 from levelfield.space import Float
@@ -71,16 +71,16 @@ def npair(
 def npair_of_all(
     vectors: Tensor, labels: Tensor, tuples: Tuples | None, reduction: Reduction
 ) -> tuple[Tensor, Tensor]:
-    """The loss over all positive pairs, and whether there is one; vectors are B x D, labels B.
+    """The loss over all positive pairs, and one if there are any, else zero; vectors are B x D, labels B.
 
     Example:
         >>> npair_of_all(torch.tensor([[1.0], [2.0]]), torch.tensor([0, 1]), None, "mean")
-        (tensor(0.), tensor(False))
+        (tensor(0.), tensor(0.))
     """
     similarity = products(vectors)
-    positive, negative = pair_masks(labels, tuples)
+    positive, negative = pair_masks(labels, tuples, dtype=similarity.dtype)
     losses = softplus(log_sum_exp(similarity, negative)[:, None] - similarity)
-    return reduce(losses, positive.to(losses.dtype), reduction), positive.any()
+    return reduce(losses, positive, reduction), positive.amax()
 
 
 def _npair_of_classes(vectors: Tensor, labels: Tensor, reduction: Reduction) -> tuple[Tensor, Tensor]:
@@ -94,8 +94,8 @@ def _npair_of_classes(vectors: Tensor, labels: Tensor, reduction: Reduction) -> 
         similarity = anchors @ positives.T
     targets = torch.arange(len(first), device=labels.device)
     total = cross_entropy(similarity, targets, reduction="sum")
-    number = torch.tensor(len(first), device=labels.device)
-    return divide(total, counts=number, nonzero=number, reduction=reduction), number > 0
+    number = total.new_tensor(len(first))
+    return Sum(total, number, number).reduced(reduction), number.clamp(max=1)
 
 
 def mean_square_norm(vectors: Tensor) -> Tensor:

@@ -48,10 +48,10 @@ def ntxent(
         tensor(0.1269)
     """
     similarity = products(unit(checked(embeddings, labels))) / temperature
-    positive, negative = pair_masks(labels, tuples)
+    positive, negative = pair_masks(labels, tuples, dtype=similarity.dtype)
     rivals = log_sum_exp(similarity, negative)
     losses = softplus(rivals[:, None] - similarity)
-    return reduce(losses, positive.to(losses.dtype), reduction)
+    return reduce(losses, positive, reduction)
 
 
 @register(

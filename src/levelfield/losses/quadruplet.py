@@ -10,7 +10,7 @@ from levelfield.losses import register
 from levelfield.losses._distances import checked, euclidean, unit
 from levelfield.losses._module import EmbeddingLoss
 from levelfield.losses._quadruplets import mined_quadruplet_sum, quadruplet_sum
-from levelfield.losses._reduction import Reduction, divide
+from levelfield.losses._reduction import Reduction
 from levelfield.losses.triplet import triplet_of_distances
 from levelfield.miners import Tuples
 from levelfield.miners._convert import as_triplets
@@ -60,7 +60,7 @@ def quadruplet(
         far = quadruplet_sum(distances, labels, margin=margin_2)
     else:
         far = mined_quadruplet_sum(distances, labels, as_triplets(tuples), margin=margin_2)
-    return near + divide(far.total, counts=far.counts, nonzero=far.nonzero, reduction=reduction)
+    return near + far.reduced(reduction)
 
 
 @register(

@@ -49,13 +49,13 @@ def recall_at_k(
         tensor(0.5000)
     """
     similarity = products(unit(checked(embeddings, labels)))
-    positive, _ = pair_masks(labels)
+    positive, _ = pair_masks(labels, dtype=similarity.dtype)
     ranks = soft_ranks(similarity, positive, temperature=rank_temperature)
     depth = torch.tensor(list(k), dtype=similarity.dtype, device=similarity.device)
     within = torch.sigmoid((depth - ranks.overall[:, None]) / recall_temperature).mean(1)
     number = positive.sum(1)
     recall = torch.zeros_like(similarity[:, 0]).index_add(0, ranks.anchor, within) / number.clamp(min=1)
-    return reduce(1 - recall, (number > 0).to(recall.dtype), reduction)
+    return reduce(1 - recall, number.clamp(max=1), reduction)
 
 
 @register(

@@ -39,14 +39,14 @@ def smooth_ap(
         tensor(0.)
     """
     similarity = products(unit(checked(embeddings, labels)))
-    positive, _ = pair_masks(labels)
+    positive, _ = pair_masks(labels, dtype=similarity.dtype)
     ranks = soft_ranks(similarity, positive, temperature=temperature)
     number = positive.sum(1)
     precision = torch.zeros_like(similarity[:, 0]).index_add(
         0, ranks.anchor, ranks.among_positives / ranks.overall
     )
     losses = 1 - precision / number.clamp(min=1)
-    return reduce(losses, (number > 0).to(losses.dtype), reduction)
+    return reduce(losses, number.clamp(max=1), reduction)
 
 
 @register(

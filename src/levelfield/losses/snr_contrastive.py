@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-import torch
 from torch import Tensor
 
 from levelfield.losses import register
 from levelfield.losses._distances import checked, signal_to_noise, unit
 from levelfield.losses._module import EmbeddingLoss
-from levelfield.losses._reduction import Reduction, reduce
+from levelfield.losses._reduction import Reduction, hinge_sum
 from levelfield.miners import Tuples
 from levelfield.miners._convert import pair_counts
 from levelfield.space import Float
@@ -46,6 +45,7 @@ def snr_contrastive(
         A scalar.
 
     Example:
+        >>> import torch
         >>> x = torch.tensor([[1.0, -1.0], [-1.0, 1.0], [1.0, -1.0]])
         >>> snr_contrastive(x, torch.tensor([0, 0, 1]))  # positives at 4; a negative pair at 0
         tensor(5.)
@@ -53,16 +53,18 @@ def snr_contrastive(
     vectors = checked(embeddings, labels)
     distances = signal_to_noise(unit(vectors) if normalize else vectors)
     positive, negative = pair_counts(labels, tuples, dtype=distances.dtype)
-    pull = reduce(torch.relu(distances - pos_margin), positive, reduction)
-    push = reduce(torch.relu(neg_margin - distances), negative, reduction)
-    exists = (positive.sum() + negative.sum()).clamp(max=1)
-    return pull + push + regularizer_weight * exists * zero_mean(vectors)
+    pull = hinge_sum(distances, positive, slope=1, offset=-pos_margin)
+    push = hinge_sum(distances, negative, slope=-1, offset=neg_margin)
+    exists = (pull.counts + push.counts).clamp(max=1)
+    loss = pull.reduced(reduction) + push.reduced(reduction)
+    return loss + regularizer_weight * exists * zero_mean(vectors)
 
 
 def zero_mean(vectors: Tensor) -> Tensor:
     """The mean over vectors (B x D) of the absolute sum of components: zero if each has mean zero.
 
     Example:
+        >>> import torch
         >>> zero_mean(torch.tensor([[1.0, -1.0], [-2.0, -2.0]]))
         tensor(2.)
     """

@@ -47,11 +47,11 @@ def supcon(
         tensor(0.1269)
     """
     similarity = products(unit(checked(embeddings, labels))) / temperature
-    positive, negative = pair_masks(labels, tuples)
+    positive, negative = pair_masks(labels, tuples, dtype=similarity.dtype)
     number = positive.sum(1)
     mean = (similarity * positive).sum(1) / number.clamp(min=1)
-    losses = torch.where(number > 0, log_sum_exp(similarity, positive | negative) - mean, 0.0)
-    return reduce(losses, (number > 0).to(losses.dtype), reduction)
+    losses = torch.where(number > 0, log_sum_exp(similarity, positive + negative) - mean, 0.0)
+    return reduce(losses, number.clamp(max=1), reduction)
 
 
 @register(

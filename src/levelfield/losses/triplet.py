@@ -11,8 +11,8 @@ from torch.nn.functional import softplus
 from levelfield.losses import register
 from levelfield.losses._distances import checked, euclidean, unit
 from levelfield.losses._module import EmbeddingLoss
-from levelfield.losses._reduction import Reduction, divide, reduce
-from levelfield.losses._triplets import hinge_sum, smooth_sum
+from levelfield.losses._reduction import Reduction, reduce
+from levelfield.losses._triplets import triplet_sum
 from levelfield.miners import Triplets, Tuples
 from levelfield.miners._convert import pair_masks
 from levelfield.space import Float
@@ -78,10 +78,8 @@ def triplet_of_distances(
         violation = flat.gather(0, rows + tuples.positive) - flat.gather(0, rows + tuples.negative) + margin
         losses = softplus(violation) if smooth else torch.relu(violation)
         return reduce(losses, torch.ones_like(losses), reduction)
-    positive, negative = pair_masks(labels, tuples)
-    add = smooth_sum if smooth else hinge_sum
-    result = add(distances, positive, negative, margin=margin)
-    return divide(result.total, counts=result.counts, nonzero=result.nonzero, reduction=reduction)
+    positive, negative = pair_masks(labels, tuples, dtype=distances.dtype)
+    return triplet_sum(distances, positive, negative, margin=margin, smooth=smooth).reduced(reduction)
 
 
 @register(

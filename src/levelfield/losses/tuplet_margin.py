@@ -51,13 +51,13 @@ def tuplet_margin(
         tensor(1.0032)
     """
     cosine = products(unit(checked(embeddings, labels)))
-    positive, negative = pair_masks(labels, tuples)
+    positive, negative = pair_masks(labels, tuples, dtype=cosine.dtype)
     # Where the angle is zero its sine has no finite slope; the floor cuts the slope off just before.
     sine = (1 - cosine.square()).clamp(min=torch.finfo(cosine.dtype).eps).sqrt()
     slack = math.radians(margin)
     eased = cosine * math.cos(slack) + sine * math.sin(slack)
     losses = softplus(log_sum_exp(scale * cosine, negative)[:, None] - scale * eased)
-    return reduce(losses, positive.to(losses.dtype), reduction)
+    return reduce(losses, positive, reduction)
 
 
 @register(
