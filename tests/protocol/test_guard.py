@@ -111,20 +111,21 @@ def test_a_permit_needs_a_frozen_selection(tmp_path: Path) -> None:
 
 def test_a_forged_or_changed_permit_is_refused(tmp_path: Path, experiment: lf.Experiment) -> None:
     resolved = resolve(experiment)
+    spec = resolved.run_spec(resolved.methods[0], {}, fold=0, seed=0)
     store, file = Store(tmp_path), tmp_path / "selection.json"
     selection = {"method": "triplet", "hyperparameters": {"margin": 0.1}}
     write_json(file, selection)
 
     forged = guard.TestPermit(file, digest(selection), store.ledger_file)
     with pytest.raises(LockedTestSetError, match="no opening"):
-        guard.test_view(forged, resolved.data, resolved.resources)
+        guard.test_view(forged, spec, resolved.resources)
 
     permit = guard.open_test(store, file)
-    assert len(guard.test_view(permit, resolved.data, resolved.resources)) == len(TEST_ROWS)
+    assert len(guard.test_view(permit, spec, resolved.resources)) == len(TEST_ROWS)
 
     write_json(file, selection | {"hyperparameters": {"margin": 0.2}})
     with pytest.raises(LockedTestSetError, match="changed after it was frozen"):
-        guard.test_view(permit, resolved.data, resolved.resources)
+        guard.test_view(permit, spec, resolved.resources)
 
 
 def test_every_opening_is_in_the_ledger(tmp_path: Path) -> None:

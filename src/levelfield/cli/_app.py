@@ -9,7 +9,7 @@ import click
 import typer
 
 import levelfield
-from levelfield.cli import demo, ls, presets, report, run
+from levelfield.cli import demo, evaluate, ls, presets, published, report, run
 from levelfield.errors import LevelfieldError
 
 app = typer.Typer(
@@ -23,8 +23,10 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("run")(run.run)
 app.command("report")(report.report)
+app.command("evaluate")(evaluate.evaluate)
 app.command("ls")(ls.ls)
 app.add_typer(presets.app, name="presets")
+app.add_typer(published.app, name="published")
 
 
 def _version(value: bool) -> None:

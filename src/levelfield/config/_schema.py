@@ -169,7 +169,12 @@ class EngineSpec(Section):
 
 
 class Experiment(Section):
-    """One comparison: the protocol, held equal, and the methods."""
+    """One comparison: the protocol, held equal, and the methods.
+
+    ``hyperparameters`` says whether they are searched, or taken without a search from the losses' papers
+    ("defaults") or from published optima on the same dataset ("published", those of the reality check;
+    "published:deep-dive" and the like name another source).
+    """
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     preset: str | None = None
@@ -186,6 +191,7 @@ class Experiment(Section):
     training: TrainingSpec = TrainingSpec()
     metrics: tuple[str, ...] = ("precision_at_1", "r_precision", "map_at_r")
     methods: tuple[MethodSpec, ...] = Field(min_length=1)
+    hyperparameters: str = Field(default="search", pattern=r"^(search|defaults|published(:[a-z-]+)?)$")
     search: SearchSpec = SearchSpec()
     confirm: ConfirmSpec = ConfirmSpec()
     engine: EngineSpec = EngineSpec()

@@ -6,12 +6,14 @@ code that is handed one can reach a test image; the test set is opened in ``prot
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from levelfield import data
+from levelfield.data import store, transforms
 from levelfield.data._dataset import Dataset, Rows
 from levelfield.data.splits import Fold, SplitPlan, create
 
@@ -24,6 +26,7 @@ class DevelopmentView:
         dataset: The development samples only.
         folds: The plan's folds, renumbered.
         fingerprint: Of the whole dataset.
+        part: A short name for which of its samples these are.
         description: The plan's sizes in one line.
         leaky: Whether validation uses test samples (the plan "none"), which every report must say.
     """
@@ -31,16 +34,43 @@ class DevelopmentView:
     dataset: Dataset
     folds: tuple[Fold, ...]
     fingerprint: str
+    part: str
     description: str
     leaky: bool
 
 
 def open_development(
-    name: str, *, split: str, dataset_options: dict[str, Any], split_options: dict[str, Any]
+    name: str,
+    *,
+    dataset_options: dict[str, Any],
+    split: str,
+    split_options: dict[str, Any],
+    transform: str = "none",
+    transform_options: dict[str, Any] | None = None,
 ) -> DevelopmentView:
     """Load a dataset, split it, and forget its test images."""
-    dataset = data.load(name, **dataset_options)
-    return development_view(dataset, create(split, dataset.labels, is_test=dataset.is_test, **split_options))
+    dataset = open_dataset(name, dataset_options, transform=transform, transform_options=transform_options)
+    return development_view(dataset, split_dataset(dataset, split, split_options))
+
+
+def open_dataset(
+    name: str,
+    options: dict[str, Any],
+    *,
+    transform: str = "none",
+    transform_options: dict[str, Any] | None = None,
+) -> Dataset:
+    """A dataset, read from its prepared store if there is one that serves the transform."""
+    chosen = [
+        transforms.create(transform, train=train, **(transform_options or {})) for train in (True, False)
+    ]
+    return store.serve(data.load(name, **options), *chosen)
+
+
+def split_dataset(dataset: Dataset, split: str, options: dict[str, Any]) -> SplitPlan:
+    """The plan called ``split`` for a dataset."""
+    official = {"is_test": dataset.is_test, "is_validation": dataset.is_validation}
+    return create(split, dataset.labels, **official, **options)
 
 
 def development_view(dataset: Dataset, plan: SplitPlan) -> DevelopmentView:
@@ -55,6 +85,7 @@ def development_view(dataset: Dataset, plan: SplitPlan) -> DevelopmentView:
         dataset=dataset.select(rows),
         folds=tuple(Fold(renumber(fold.train), renumber(fold.validation)) for fold in plan.folds),
         fingerprint=dataset.fingerprint,
+        part=hashlib.sha256(rows.astype("<i8").tobytes()).hexdigest()[:16],
         description=plan.describe(dataset.labels),
         leaky=plan.leaky,
     )

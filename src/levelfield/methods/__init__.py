@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from levelfield import batches, losses, miners
+from levelfield import losses
 from levelfield.config import MethodSpec
 from levelfield.errors import UsageError, did_you_mean
 from levelfield.methods._method import LOSS_LR, Method, apply_spec, part_options
+from levelfield.methods._sense import check_sense
 from levelfield.registry import Card, Registry
 
-__all__ = ["LOSS_LR", "Method", "names", "part_options", "register", "registry", "resolve"]
+__all__ = ["LOSS_LR", "Method", "check_sense", "names", "part_options", "register", "registry", "resolve"]
 
 registry: Registry[Card] = Registry("method", Card, package=__name__)
 register = registry.register
@@ -35,14 +36,4 @@ def resolve(spec: MethodSpec) -> Method:
     else:
         hint = did_you_mean(spec.name, names())
         raise UsageError(f'unknown method "{spec.name}"{hint}, or give its parts with `loss:`')
-    method = apply_spec(method, spec)
-    loss = losses.registry[method.loss].card
-    if method.miner is not None:
-        miners.registry[method.miner]
-        if loss.tuples is None:
-            raise UsageError(
-                f"method {method.name}: loss {method.loss} takes no tuples, so it cannot use miner "
-                f"{method.miner}; leave the miner out"
-            )
-    batches.registry[method.sampler]
-    return method
+    return apply_spec(method, spec)

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from levelfield import batches, losses, miners
 from levelfield.config import BatchSpec, MethodSpec
 from levelfield.errors import UsageError, did_you_mean
-from levelfield.space import Choice, Dimension, Float, Int, Space, Value
+from levelfield.losses import regularisers
+from levelfield.space import Choice, Dimension, Float, Int, Space, Value, describe
 
 LOSS_LR = "loss_lr"
 LOSS_LR_RANGE = Float(1e-6, 1.0, log=True)
-PARTS = ("miner", "sampler")
+ADDITIONS = ("mixup.alpha", "memory.capacity", "memory.start")
 
 
 @dataclass(frozen=True)
 class Method:
     """The recipe of a method.
 
-    Hyperparameters have flat names: a loss's own (``margin``), ``miner.NAME``, ``sampler.NAME``, and
-    ``loss_lr`` for the learning rate of the loss's own parameters.
+    Hyperparameters have flat names: a loss's own (``margin``), ``miner.NAME``, ``sampler.NAME``, ``loss_lr``
+    for the learning rate of the loss's own parameters, and the additions ``mixup.alpha``,
+    ``memory.capacity``, ``memory.start`` and ``regulariser.NAME``, which are off unless set or searched.
 
     Attributes:
         name: What reports call it.
@@ -31,6 +33,7 @@ class Method:
         samples_per_class: M of the batches; None takes the protocol's.
         fixed: Hyperparameters that are part of the recipe and not searched.
         ranges: Search ranges that replace those of the parts.
+        published: Recommended values by dataset, where the paper gives other ones for each.
     """
 
     name: str
@@ -40,6 +43,7 @@ class Method:
     samples_per_class: int | None = None
     fixed: Mapping[str, Value] = field(default_factory=dict)
     ranges: Space = field(default_factory=dict)
+    published: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
 
     @property
     def card(self) -> losses.LossCard:
@@ -70,11 +74,11 @@ class Method:
             names += [f"miner.{name}" for name in found if name not in reserved]
         reserved |= {"labels", "batch_size", "samples_per_class"}
         found = batches.registry[self.sampler].parameters
-        return names + [f"sampler.{name}" for name in found if name not in reserved]
+        names += [f"sampler.{name}" for name in found if name not in reserved]
+        return [*names, *ADDITIONS, *(f"regulariser.{name}" for name in regularisers.registry.names())]
 
-    @property
-    def defaults(self) -> dict[str, Value]:
-        """The papers' values for everything in the space."""
+    def defaults(self, dataset: str = "") -> dict[str, Value]:
+        """The papers' values for everything in the space, those for ``dataset`` where they are given."""
         sources = {"": losses.registry[self.loss].parameters}
         if self.miner is not None:
             sources["miner."] = miners.registry[self.miner].parameters
@@ -83,6 +87,7 @@ class Method:
             for name, parameter in parameters.items():
                 if parameter.default is not inspect.Parameter.empty:
                     values[prefix + name] = parameter.default
+        values |= self.published.get(dataset, {})
         return {name: values[name] for name in self.space if name in values}
 
     def with_samples(self, batch: BatchSpec) -> int:
@@ -96,16 +101,13 @@ class Method:
     def check(self, hyperparameters: Mapping[str, Value]) -> None:
         """Refuse names that the method does not have and values outside their range."""
         known = self.parameters
-        space = self.space | dict(self.ranges)
-        full = Method(self.name, self.loss, self.miner, self.sampler).space | space
+        full = replace(self, fixed={}).space
         for name, value in hyperparameters.items():
-            if name not in known and "**" not in known:
+            if name not in known:
                 raise UsageError(
                     f'method {self.name} has no hyperparameter "{name}"{did_you_mean(name, known)}'
                 )
             if name in full and not full[name].contains(value):
-                from levelfield.space import describe
-
                 raise UsageError(
                     f"method {self.name}: {name} = {value} is outside its range {describe(full[name])}; "
                     f"choose a value inside, or widen the range with `space: {{{name}: [low, high]}}`"
@@ -127,7 +129,8 @@ def part_options(hyperparameters: Mapping[str, Value], part: str) -> dict[str, V
 
 def apply_spec(method: Method, spec: MethodSpec) -> Method:
     """``method`` with the changes that an experiment file asks for."""
-    changed = Method(
+    changed = replace(
+        method,
         name=spec.name,
         loss=spec.loss or method.loss,
         miner=spec.miner or method.miner,
@@ -136,6 +139,10 @@ def apply_spec(method: Method, spec: MethodSpec) -> Method:
         fixed={**method.fixed, **spec.set},
         ranges={**method.ranges, **{name: parse_range(name, value) for name, value in spec.space.items()}},
     )
+    losses.registry[changed.loss]
+    if changed.miner is not None:
+        miners.registry[changed.miner]
+    batches.registry[changed.sampler]
     for name in spec.space:
         if name not in changed.parameters:
             hint = did_you_mean(name, changed.parameters)

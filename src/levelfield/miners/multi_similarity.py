@@ -15,7 +15,7 @@ from levelfield.space import Float
     finds="pairs",
     paper="Multi-Similarity Loss with General Pair Weighting for Deep Metric Learning",
     year=2019,
-    space={"epsilon": Float(0.01, 0.5, log=True)},
+    space={"epsilon": Float(0.01, 1.0, log=True)},
 )
 class MultiSimilarity:
     """Negatives more similar than the least similar positive, and the mirror image, within epsilon.

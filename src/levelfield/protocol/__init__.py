@@ -2,11 +2,10 @@
 
 from levelfield.protocol._resolve import Resolved, resolve
 from levelfield.protocol._results import SETTINGS, Comparison, Result, collect
-from levelfield.protocol._run import BASELINE, Progress, run
+from levelfield.protocol._run import Progress, run
 from levelfield.protocol._search import search_id, select
 
 __all__ = [
-    "BASELINE",
     "SETTINGS",
     "Comparison",
     "Progress",

@@ -17,24 +17,26 @@ from safetensors.torch import save
 from torch import Tensor
 from torch.nn import functional as F
 
-from levelfield import metrics
-from levelfield.data import Dataset, transforms
+from levelfield import metrics, models
+from levelfield.data import Dataset
+from levelfield.data._dataset import GALLERY, QUERY
 from levelfield.engine import Engine
 from levelfield.methods import Method
 from levelfield.protocol._resolve import Resolved
 from levelfield.protocol.guard import TestPermit, open_test, test_view
 from levelfield.records import RunFolder, RunSpec, Store, digest, read_json, write_bytes, write_json
 from levelfield.train import (
-    ImageInputs,
     Resources,
     RunJob,
     build_embedder,
+    development,
     embed,
+    inputs_of,
     prepare_process,
     run_job,
 )
 
-QUERY, GALLERY = 1, 2
+TEST_PART = "test"
 
 
 @dataclass(frozen=True)
@@ -70,14 +72,8 @@ def confirm(
 
 def confirm_baseline(resolved: Resolved, selection_file: Path, store: Store, engine: Engine) -> None:
     """Score the network as it is before training: the row that every method must beat."""
-    method = resolved.methods[0]
-    specs = [
-        tuple(
-            spec.model_copy(update={"head": spec.head.model_copy(update={"kind": "none"})})
-            for spec in _specs(resolved, method, {}, rerun)
-        )
-        for rerun in range(resolved.experiment.confirm.reruns)
-    ]
+    reruns = 1 if resolved.pretrained else resolved.experiment.confirm.reruns
+    specs = [_specs(resolved, resolved.methods[0], {}, rerun) for rerun in range(reruns)]
     _score(resolved, selection_file, store, engine, specs=specs, runs=[() for _ in specs])
 
 
@@ -137,33 +133,81 @@ def score_rerun(job: ScoreJob) -> None:
     if reasons:
         write_json(job.out, {"failed": reasons[0]})
         return
-    test = test_view(job.permit, job.specs[0].data, job.resources)
-    per_fold: list[Tensor] = []
-    for index, spec in enumerate(job.specs):
-        embedder = build_embedder(spec, job.resources)
-        if folders:
-            embedder.load_state_dict(folders[index].weights(), strict=spec.trunk.mode == "finetune")
-        per_fold.append(_embed_test(embedder, spec, test, device=job.resources.device))
+    test = test_view(job.permit, job.specs[0], job.resources)
+    if folders:
+        per_fold = [_embed_trained(job, test, fold) for fold in range(len(folders))]
+        together = F.normalize(torch.cat(per_fold, dim=1))
+    elif job.resources.weights == "none":
+        per_fold = [_embed_untrained(job, test, fold) for fold in range(len(job.specs))]
+        together = F.normalize(torch.cat(per_fold, dim=1))
+    else:
+        per_fold, together = _embed_pretrained(job, test)
     scores = [_evaluate(embeddings, test, job.metrics) for embeddings in per_fold]
-    together = _evaluate(F.normalize(torch.cat(per_fold, dim=1)), test, job.metrics)
-    _save_per_query(job, scores, together)
+    concatenated = _evaluate(together, test, job.metrics)
+    _save_per_query(job, scores, concatenated)
     write_json(
         job.out,
         {
             "separated": {m: float(np.mean([score[m] for score in scores])) for m in job.metrics},
-            "concatenated": {m: float(together[m]) for m in job.metrics},
+            "concatenated": {m: float(concatenated[m]) for m in job.metrics},
             "folds": [{m: float(score[m]) for m in job.metrics} for score in scores],
             "best_epochs": [result.best_epoch for result in results if result is not None],
         },
     )
 
 
-def _embed_test(embedder: Any, spec: RunSpec, test: Dataset, *, device: str) -> Tensor:
-    embedder.to(device).eval()
-    evaluate = transforms.create(spec.transform.name, train=False, **spec.transform.options)
-    inputs = ImageInputs(test.images, train=evaluate, evaluate=evaluate)
-    rows = np.arange(len(test), dtype=np.int64)
-    return embed(embedder, inputs, rows, batch_size=spec.training.eval_batch_size, device=device)
+def _embed_trained(job: ScoreJob, test: Dataset, fold: int) -> Tensor:
+    """Test embeddings of one fold's best model."""
+    spec = job.specs[fold]
+    embedder = build_embedder(spec, job.resources)
+    embedder.load_state_dict(RunFolder(job.runs[fold]).weights(), strict=spec.trunk.mode == "finetune")
+    return _embed(embedder, job, test, spec)
+
+
+def _embed_untrained(job: ScoreJob, test: Dataset, fold: int) -> Tensor:
+    """Normalised trunk features of one fold's network before its first step."""
+    return _embed(build_embedder(_without_head(job.specs[fold]), job.resources), job, test, job.specs[fold])
+
+
+def _embed_pretrained(job: ScoreJob, test: Dataset) -> tuple[list[Tensor], Tensor]:
+    """Pretrained trunk features, by PCA as wide as the methods' embeddings, separated and concatenated.
+
+    The directions are fitted to the development images, as everything else is.
+    """
+    spec = job.specs[0]
+    bare = build_embedder(_without_head(spec), job.resources)
+    view = development(spec, job.resources)
+    fitted = _embed(bare, job, view.dataset, spec, part=view.part, normalize=False)
+    features = _embed(bare, job, test, spec, normalize=False)
+    sizes = [min(size, *fitted.shape) for size in (spec.head.size, spec.head.size * len(job.specs))]
+    small, large = (models.pca_head(fitted, size=size)(features) for size in sizes)
+    return [small], large
+
+
+def _without_head(spec: RunSpec) -> RunSpec:
+    return spec.model_copy(update={"head": spec.head.model_copy(update={"kind": "none"})})
+
+
+def _embed(
+    embedder: models.Embedder,
+    job: ScoreJob,
+    dataset: Dataset,
+    spec: RunSpec,
+    *,
+    part: str = TEST_PART,
+    normalize: bool = True,
+) -> Tensor:
+    """Embeddings of every image of ``dataset``; bare features if not ``normalize``."""
+    embedder.to(job.resources.device).eval()
+    inputs = inputs_of(dataset.images, spec, job.resources, part=part, train=part != TEST_PART)
+    frozen = spec.trunk.mode == "frozen"
+    if normalize:
+        forward = embedder.project if frozen else embedder
+    else:
+        forward = (lambda features: features) if frozen else embedder.features
+    rows = np.arange(len(dataset), dtype=np.int64)
+    size = spec.training.eval_batch_size
+    return embed(forward, inputs, rows, batch_size=size, device=job.resources.device)
 
 
 def _evaluate(embeddings: Tensor, test: Dataset, wanted: tuple[str, ...]) -> metrics.Scores:
@@ -186,9 +230,9 @@ def _save_per_query(job: ScoreJob, folds: list[metrics.Scores], together: metric
     """Keep what each query scored: significance tests pair methods query by query."""
     tensors: dict[str, Tensor] = {}
     for name in job.metrics:
-        if together.per_query is None or name not in together.per_query:
+        if name not in together.per_query:
             continue  # a measure of the whole space, such as NMI, has no value per query
         tensors[f"concatenated.{name}"] = torch.as_tensor(together.per_query[name], dtype=torch.float32)
-        values = [torch.as_tensor(fold.per_query[name]) for fold in folds if fold.per_query is not None]
+        values = [torch.as_tensor(fold.per_query[name]) for fold in folds]
         tensors[f"separated.{name}"] = torch.stack(values).double().mean(dim=0).float()
     write_bytes(job.out.with_suffix(".safetensors"), save(tensors))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from levelfield import batches, losses, methods, metrics, miners, models
-from levelfield.config import Experiment, Plugin
+from levelfield import batches, losses, methods, metrics, miners, models, published
+from levelfield.config import Experiment, MethodSpec, Plugin
 from levelfield.data import registry as datasets
 from levelfield.data import splits, transforms
 from levelfield.data.views import DevelopmentView, open_development
@@ -33,6 +33,16 @@ class Resolved:
     num_folds: int
     split_description: str
     leaky: bool
+
+    @property
+    def pretrained(self) -> bool:
+        """Whether the trunk starts from weights; then the baseline is one network, the same for all."""
+        return self.trunk.weights != "none"
+
+    @property
+    def baseline(self) -> str:
+        """What the row of the network before training is called."""
+        return "pretrained" if self.pretrained else "untrained"
 
     def run_spec(
         self, method: Method, hyperparameters: Mapping[str, Value], *, fold: int, seed: int
@@ -64,7 +74,7 @@ def resolve(experiment: Experiment) -> Resolved:
     for plugin in experiment.plugins:
         load_plugin_file(plugin)
     _check_names(experiment)
-    resolved_methods = tuple(methods.resolve(spec) for spec in experiment.methods)
+    resolved_methods = tuple(_method(experiment, spec) for spec in experiment.methods)
     view = _open(experiment)
     _check_batches(experiment, resolved_methods, view)
     split = experiment.split
@@ -96,6 +106,26 @@ def resolve(experiment: Experiment) -> Resolved:
         split_description=view.description,
         leaky=view.leaky,
     )
+
+
+def _method(experiment: Experiment, spec: MethodSpec) -> Method:
+    """A method of the experiment, with its hyperparameters fixed if there is to be no search."""
+    method = methods.resolve(spec)
+    methods.check_sense(method, samples_per_class=method.with_samples(experiment.batch))
+    if experiment.hyperparameters == "search":
+        return method
+    values = method.defaults(experiment.dataset.name)
+    if experiment.hyperparameters != "defaults":
+        _, _, source = experiment.hyperparameters.partition(":")
+        values |= _published(method, experiment, source or "reality-check")
+    return replace(method, fixed={**values, **method.fixed})
+
+
+def _published(method: Method, experiment: Experiment, source: str) -> dict[str, Value]:
+    """The published optimum; for the experiment's batch size, where the source distinguishes it."""
+    known = {row.batch_size for row in published.optima(source=source, method=method.name)}
+    batch = experiment.batch.size if experiment.batch.size in known else None
+    return published.optimum(method.name, experiment.dataset.name, batch=batch, source=source)
 
 
 def recipe_of(method: Method, experiment: Experiment) -> Recipe:
@@ -134,7 +164,12 @@ def _open(experiment: Experiment) -> DevelopmentView:
     options = dataset.options | ({} if dataset.root is None else {"root": dataset.root})
     split = experiment.split
     view = open_development(
-        dataset.name, split=split.name, dataset_options=options, split_options=split.options
+        dataset.name,
+        dataset_options=options,
+        split=split.name,
+        split_options=split.options,
+        transform=experiment.transform.name,
+        transform_options=experiment.transform.options,
     )
     if view.leaky and not split.allow_test_feedback:
         raise UsageError(

@@ -8,7 +8,7 @@ from typing import Any
 
 from levelfield.errors import UsageError
 from levelfield.protocol._confirm import rerun_file
-from levelfield.protocol._run import BASELINE, read_index
+from levelfield.protocol._run import read_index
 from levelfield.records import Store, digest, read_json, read_lines
 from levelfield.stats import Interval, t_interval
 
@@ -42,15 +42,21 @@ class Result:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Everything a report shows of one experiment."""
+    """Everything a report shows of one experiment; ``baseline`` names the row before training."""
 
     experiment: dict[str, Any]
     split: str
     leaky: bool
+    baseline: str
     metrics: tuple[str, ...]
     results: tuple[Result, ...]
     ledger: tuple[dict[str, Any], ...]
     revisions: tuple[dict[str, Any], ...]
+
+    @property
+    def trained(self) -> list[Result]:
+        """The results of the methods, without the baseline."""
+        return [result for result in self.results if result.method != self.baseline]
 
 
 def collect(root: str | Path) -> Comparison:
@@ -61,13 +67,14 @@ def collect(root: str | Path) -> Comparison:
             f"{root} holds no levelfield experiment; give the folder that `levelfield run` wrote"
         )
     index = read_index(store)
-    names = [BASELINE, *(method["name"] for method in index["experiment"]["methods"])]
+    names = [index["baseline"], *(method["name"] for method in index["experiment"]["methods"])]
     metrics = tuple(index["experiment"]["metrics"])
     found = [_result(store, index, name, metrics) for name in names if name in index["selections"]]
     return Comparison(
         experiment=index["experiment"],
         split=index["split"],
         leaky=index["leaky"],
+        baseline=index["baseline"],
         metrics=metrics,
         results=tuple(found),
         ledger=tuple(read_lines(store.ledger_file)),

@@ -15,8 +15,7 @@ from levelfield.protocol._confirm import confirm, confirm_baseline
 from levelfield.protocol._resolve import Resolved, resolve
 from levelfield.protocol._search import run_search, search_id, select
 from levelfield.records import Store, append_line, digest, now, read_json, read_lines, write_json
-
-BASELINE = "untrained"
+from levelfield.train import development, trunk_features
 
 
 class Progress(Protocol):
@@ -52,17 +51,37 @@ def run(experiment: Experiment, out: str | Path | None = None, *, progress: Prog
     resolved = resolve(experiment)
     with store.open(), Engine(workers=experiment.engine.workers).open() as engine:
         write_index(store, resolved, {})
+        _compute_features(resolved, progress)
         files = {}
         for method in resolved.methods:
             files[method.name] = _search_and_select(resolved, method, store, engine, progress)
-        files[BASELINE] = _freeze(store, _baseline_selection(resolved))
+        files[resolved.baseline] = _freeze(store, _baseline_selection(resolved))
         write_index(store, resolved, files)
-        confirm_baseline(resolved, files[BASELINE], store, engine)
+        confirm_baseline(resolved, files[resolved.baseline], store, engine)
         for method in resolved.methods:
             total = experiment.confirm.reruns * resolved.num_folds
             progress.stage(f"confirm {method.name}", total)
             confirm(resolved, method, files[method.name], store, engine, on_run=progress.advance)
     return store.root
+
+
+def _compute_features(resolved: Resolved, progress: Progress) -> None:
+    """With a frozen trunk: compute the development images' features once, with all cores, before any run."""
+    if resolved.trunk.mode != "frozen":
+        return
+    spec = resolved.run_spec(resolved.methods[0], {}, fold=0, seed=0)
+    view = development(spec, resolved.resources)
+    done = 0
+    progress.stage(f"features of {len(view.dataset)} images", len(view.dataset) * (1 + spec.trunk.views))
+
+    def advance(now_done: int, _total: int) -> None:
+        nonlocal done
+        for _ in range(now_done - done):
+            progress.advance()
+        done = now_done
+
+    images = view.dataset.images
+    trunk_features(images, spec, resolved.resources, part=view.part, train=True, progress=advance)
 
 
 def _search_and_select(
@@ -79,7 +98,7 @@ def _baseline_selection(resolved: Resolved) -> dict[str, Any]:
     """The untrained network has nothing to select; what names it is all that its scores depend on."""
     spec = resolved.run_spec(resolved.methods[0], {}, fold=0, seed=resolved.experiment.seed)
     shared = spec.model_dump(mode="json", include={"data", "trunk", "head", "transform", "seed"})
-    return {"method": BASELINE, "network": shared}
+    return {"method": resolved.baseline, "network": shared}
 
 
 def _freeze(store: Store, selection: dict[str, Any]) -> Path:
@@ -98,6 +117,7 @@ def write_index(store: Store, resolved: Resolved, selections: dict[str, Path]) -
         ),
         "split": resolved.split_description,
         "leaky": resolved.leaky,
+        "baseline": resolved.baseline,
         "searches": {method.name: search_id(resolved, method) for method in resolved.methods},
         "selections": {name: file.stem for name, file in selections.items()},
     }

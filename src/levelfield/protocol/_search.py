@@ -75,9 +75,11 @@ def _propose(resolved: Resolved, method: Method, trials: list[Trial], start: int
     stand_in = sum(scores) / len(scores) if scores else None
     points: list[dict[str, Value]] = []
     for number in range(start, start + settings.parallel):
-        if number == 0 and settings.first == "defaults" and method.defaults.keys() == method.space.keys():
-            points.append(method.defaults)
-            continue
+        if number == 0 and settings.first == "defaults":
+            defaults = method.defaults(resolved.experiment.dataset.name)
+            if defaults.keys() == method.space.keys():
+                points.append(defaults)
+                continue
         point = suggest(
             method.space,
             [*observed, *(Observation(point, stand_in) for point in points)],

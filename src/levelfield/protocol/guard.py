@@ -6,16 +6,16 @@ ledger, which every report shows. Whoever loads test images shows the permit, an
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
-from levelfield import data
-from levelfield.data import Dataset, splits
+from levelfield.data import Dataset
+from levelfield.data.views import open_dataset, split_dataset
 from levelfield.errors import LockedTestSetError
 from levelfield.records import (
-    DataIdentity,
+    RunSpec,
     Store,
     append_line,
     digest,
@@ -24,7 +24,7 @@ from levelfield.records import (
     read_json,
     read_lines,
 )
-from levelfield.train import Resources, dataset_options
+from levelfield.train import Resources
 
 
 @dataclass(frozen=True)
@@ -71,24 +71,24 @@ def open_test(store: Store, selection_file: Path) -> TestPermit:
     return TestPermit(selection_file, selection_id, store.ledger_file)
 
 
-def test_view(permit: TestPermit, identity: DataIdentity, resources: Resources) -> Dataset:
+def test_view(permit: TestPermit, spec: RunSpec, resources: Resources) -> Dataset:
     """The test images, for the holder of a valid permit."""
     permit.verify()
-    options = dataset_options(identity, resources.dataset_root)
-    return _load(identity.name, _frozen(options), identity.split.name, _frozen(identity.split.options))
+    identity, transform = spec.data, spec.transform
+    options = json.dumps([identity.options, identity.split.options, transform.options], sort_keys=True)
+    return _load(identity.name, identity.split.name, transform.name, options, resources.dataset_root)
 
 
 test_view.__test__ = False  # type: ignore[attr-defined]  # not a test function, whatever its name begins with
 
 
-def _frozen(options: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
-    return tuple(sorted(options.items()))
-
-
 @lru_cache(maxsize=1)
-def _load(
-    name: str, options: tuple[tuple[str, Any], ...], split: str, split_options: tuple[tuple[str, Any], ...]
-) -> Dataset:
-    dataset = data.load(name, **dict(options))
-    plan = splits.create(split, dataset.labels, is_test=dataset.is_test, **dict(split_options))
-    return dataset.select(plan.test)
+def _load(name: str, split: str, transform: str, options: str, root: Path | None) -> Dataset:
+    dataset_options, split_options, transform_options = json.loads(options)
+    dataset = open_dataset(
+        name,
+        dataset_options | ({} if root is None else {"root": root}),
+        transform=transform,
+        transform_options=transform_options,
+    )
+    return dataset.select(split_dataset(dataset, split, split_options).test)

@@ -7,7 +7,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from levelfield.protocol import BASELINE, Comparison, Result
+from levelfield.protocol import Comparison
 from levelfield.records import Store
 from levelfield.reports._tables import metric_name
 
@@ -39,7 +39,7 @@ def learning_curves(comparison: Comparison, root: Path) -> go.Figure:
     """Validation score against the epoch, mean over the folds of each method's selected trial."""
     metric = comparison.experiment["training"]["metric"]
     figure = go.Figure()
-    for index, result in enumerate(_trained(comparison)):
+    for index, result in enumerate(comparison.trained):
         trial = result.trials[result.selection["trial"]]
         logs = [Store(root).run(run).log() for run in trial["runs"]]
         for fold, log in enumerate(logs):
@@ -62,7 +62,7 @@ def search_history(comparison: Comparison) -> go.Figure:
     """Score of each trial, and the best so far, per method."""
     metric = comparison.experiment["training"]["metric"]
     figure = go.Figure()
-    for index, result in enumerate(_trained(comparison)):
+    for index, result in enumerate(comparison.trained):
         colour = COLOURS[index % len(COLOURS)]
         done = [trial for trial in result.trials if trial["score"] is not None]
         best: list[float] = []
@@ -94,10 +94,6 @@ def _whole_ticks(comparison: Comparison) -> int:
     """A distance of ticks that never falls between two trials."""
     most = max((len(result.trials) for result in comparison.results), default=1)
     return max(1, most // 10)
-
-
-def _trained(comparison: Comparison) -> list[Result]:
-    return [result for result in comparison.results if result.method != BASELINE and result.trials]
 
 
 def _shown(hyperparameters: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ import plotly.io
 import yaml
 
 import levelfield
-from levelfield.protocol import BASELINE, SETTINGS, Comparison, collect
+from levelfield.protocol import SETTINGS, Comparison, collect
 from levelfield.records import Store, write_text
 from levelfield.reports import _figures, _tables
 
@@ -41,14 +41,14 @@ def render(comparison: Comparison, root: Path) -> str:
     return environment.from_string(template).render(
         experiment=comparison.experiment,
         version=levelfield.__version__,
-        methods=sum(result.method != BASELINE for result in comparison.results),
+        methods=len(comparison.trained),
         leaky=comparison.leaky,
         warnings=warnings(comparison),
         split=comparison.split,
         groups=[(setting, len(comparison.metrics)) for setting in reversed(SETTINGS)],
         heads=[_tables.metric_name(metric) for _, metric in _tables.columns(comparison)],
         rows=_tables.table_rows(comparison),
-        baseline=BASELINE,
+        baseline=comparison.baseline,
         figures=[(title, _html(figure, first=index == 0)) for index, (title, figure) in enumerate(figures)],
         selections=_selections(comparison),
         ledger=comparison.ledger,
@@ -60,7 +60,7 @@ def render(comparison: Comparison, root: Path) -> str:
 def warnings(comparison: Comparison) -> list[str]:
     """What a reader must know before trusting the table."""
     found = []
-    trials = {result.method: len(result.trials) for result in comparison.results if result.method != BASELINE}
+    trials = {result.method: len(result.trials) for result in comparison.trained}
     if len(set(trials.values())) > 1:
         budgets = ", ".join(f"{method} {count}" for method, count in trials.items())
         found.append(f"Unequal search budgets: {budgets} trials.")
@@ -87,9 +87,7 @@ def _html(figure: Any, *, first: bool) -> str:
 
 def _selections(comparison: Comparison) -> list[dict[str, str]]:
     lines = []
-    for result in comparison.results:
-        if result.method == BASELINE:
-            continue
+    for result in comparison.trained:
         shown = ", ".join(
             f"{name} = {value:.4g}" if isinstance(value, float) else f"{name} = {value}"
             for name, value in result.selection["hyperparameters"].items()

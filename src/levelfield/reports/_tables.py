@@ -7,7 +7,7 @@ import io
 from dataclasses import dataclass
 from typing import Any
 
-from levelfield.protocol import BASELINE, SETTINGS, Comparison, Result
+from levelfield.protocol import SETTINGS, Comparison, Result
 from levelfield.stats import Interval
 
 METRIC_NAMES = {"precision_at_1": "P@1", "r_precision": "RP", "map_at_r": "MAP@R"}
@@ -76,7 +76,7 @@ def table_rows(comparison: Comparison) -> list[TableRow]:
                 best=tuple(
                     i.n > 0 and i.mean == means[column] for i, column in zip(intervals, wanted, strict=True)
                 ),
-                note=_note(result),
+                note=_note(comparison, result),
             )
         )
     return rows
@@ -87,8 +87,8 @@ def _interval(result: Result, setting: str, metric: str) -> Interval:
     return result.interval(setting, metric) if values else Interval(float("nan"), float("nan"), 0)
 
 
-def _note(result: Result) -> str:
-    if result.method == BASELINE:
+def _note(comparison: Comparison, result: Result) -> str:
+    if result.method == comparison.baseline:
         return "before training"
     parts = [f"{len(result.trials)} trials"]
     lost = sum(trial["score"] is None for trial in result.trials)

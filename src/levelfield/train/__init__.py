@@ -7,9 +7,11 @@ from levelfield.train._workspace import (
     Resources,
     RunJob,
     build_embedder,
-    dataset_options,
+    development,
+    inputs_of,
     prepare_process,
     run_job,
+    trunk_features,
 )
 
 __all__ = [
@@ -21,10 +23,12 @@ __all__ = [
     "Resources",
     "RunJob",
     "build_embedder",
-    "dataset_options",
+    "development",
     "embed",
     "execute",
+    "inputs_of",
     "prepare_process",
     "run_job",
     "trained_part",
+    "trunk_features",
 ]

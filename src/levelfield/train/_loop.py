@@ -16,16 +16,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from levelfield import batches, losses, metrics, miners, models
+from levelfield import batches, losses, metrics, models
+from levelfield.batches.memory_bank import MemoryBank
 from levelfield.data._dataset import Rows
 from levelfield.errors import RunError
 from levelfield.methods import LOSS_LR, part_options
 from levelfield.records import RunFolder, RunResult, RunSpec, environment, now
 from levelfield.seeds import seed_for, torch_generator
+from levelfield.train._autocast import Autocast
 from levelfield.train._embed import embed
 from levelfield.train._inputs import Inputs
+from levelfield.train._objective import Objective
 from levelfield.train._optim import create_optimizer, set_rates
 from levelfield.train._stopping import Plateau
 
@@ -75,17 +78,19 @@ class _Run:
         self.spec, self.data, self.folder, self.device = spec, data, folder, device
         self.embedder = embedder.to(device)
         self.frozen = spec.trunk.mode == "frozen"
-        self.labels, self.num_classes = _dense_labels(data.labels[data.train])
-        self.loss = _create_loss(spec, self.num_classes, embedder.size).to(device)
-        self.miner = _create_miner(spec)
+        self.labels, num_classes = _dense_labels(data.labels[data.train])
+        self.objective = Objective(spec, num_classes=num_classes, embedding_size=embedder.size).to(device)
         self.sampler = _create_sampler(spec, self.labels)
+        self.bank = _attach_bank(self.sampler, len(self.labels), embedder.size)
         self.optimizer = create_optimizer(
             spec.optimizer,
             embedder=self.embedder,
-            loss=self.loss,
+            loss=self.objective.loss,
             loss_lr=float(spec.hyperparameters.get(LOSS_LR, losses.registry[spec.recipe.loss].card.loss_lr)),
             train_trunk=not self.frozen,
         )
+        self.autocast = Autocast(spec.training.precision, device)
+        self.forward = torch.compile(embedder) if spec.training.compile else embedder
         self.plateau = Plateau(spec.training.patience)
         self.best: dict[str, float] = {}
         self.epoch = 0
@@ -114,15 +119,13 @@ class _Run:
         self.embedder.train()
         set_rates(self.optimizer, self.epoch, schedule=self.spec.schedule, training=training)
         augment = torch_generator(self.spec.seed, "augment", self.epoch)
-        reseed = getattr(self.miner, "reseed", None)
-        if reseed is not None:
-            reseed(seed_for(self.spec.seed, "miner", self.epoch))
+        self.objective.start_epoch(self.epoch)
         total, steps = 0.0, 0
         with _global_seed(seed_for(self.spec.seed, "global", self.epoch)):
             for rows in self.sampler.epoch(self.epoch, training.iterations_per_epoch):
                 inputs = self.data.inputs.train(self.data.train[rows], augment).to(self.device)
                 labels = torch.from_numpy(self.labels[rows]).to(self.device)
-                total += self._backward(inputs, labels)
+                total += self._backward(rows, inputs, labels)
                 steps += 1
                 if steps % training.accumulate == 0:
                     self._update()
@@ -130,26 +133,21 @@ class _Run:
                 self._update()
         return total / max(steps, 1)
 
-    def _backward(self, inputs: Tensor, labels: Tensor) -> float:
+    def _backward(self, rows: Rows, inputs: Tensor, labels: Tensor) -> float:
         """Forward and backward of one batch; the loss as a number."""
-        embeddings = self.embedder.project(inputs) if self.frozen else self.embedder(inputs)
-        tuples = None
-        if self.miner is not None:
-            with torch.no_grad():
-                tuples = self.miner(embeddings, labels)
-        value = self.loss(embeddings, labels, tuples) if tuples is not None else self.loss(embeddings, labels)
+        with self.autocast.forward():
+            value, embeddings = self.objective(self.forward, inputs, labels)
         number = float(value.detach())
         if not math.isfinite(number):
             raise DivergedError(f"loss is {number} in epoch {self.epoch}")
-        (value / self.spec.training.accumulate).backward()
+        self.autocast.backward(value / self.spec.training.accumulate)
+        if self.bank is not None:
+            self.bank.update(rows, embeddings.detach().float().cpu())
         return number
 
     def _update(self) -> None:
         """One step of the optimiser on the gradients gathered so far."""
-        if self.spec.training.clip_norm is not None:
-            parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
-            nn.utils.clip_grad_norm_(parameters, self.spec.training.clip_norm)
-        self.optimizer.step()
+        self.autocast.step(self.optimizer, clip_norm=self.spec.training.clip_norm)
         self.optimizer.zero_grad(set_to_none=True)
 
     def _measure(self, mean_loss: float | None) -> None:
@@ -180,7 +178,9 @@ class _Run:
         return {
             "epoch": self.epoch,
             "embedder": trained_part(self.embedder, frozen=self.frozen),
-            "loss": self.loss.state_dict(),
+            "objective": self.objective.state(),
+            "bank": {} if self.bank is None else self.bank.state_dict(),
+            "scaler": self.autocast.state(),
             "optimizer": self.optimizer.state_dict(),
             "best": dict(self.best),
             "best_epoch": self.plateau.best_epoch,
@@ -196,7 +196,10 @@ class _Run:
             return False
         self.epoch = state["epoch"]
         self.embedder.load_state_dict(state["embedder"], strict=not self.frozen)
-        self.loss.load_state_dict(state["loss"])
+        self.objective.load_state(state["objective"])
+        if self.bank is not None:
+            self.bank.load_state_dict(state["bank"])
+        self.autocast.load_state(state["scaler"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.best = state["best"]
         self.plateau.best_epoch, self.plateau.best_score = state["best_epoch"], state["best_score"]
@@ -217,22 +220,13 @@ def _dense_labels(labels: Rows) -> tuple[Rows, int]:
     return dense.astype(np.int64), len(classes)
 
 
-def _create_loss(spec: RunSpec, num_classes: int, embedding_size: int) -> nn.Module:
-    entry = losses.registry[spec.recipe.loss]
-    options: dict[str, Any] = dict(part_options(spec.hyperparameters, "loss"))
-    given = {
-        "num_classes": num_classes,
-        "embedding_size": embedding_size,
-        "seed": seed_for(spec.seed, "loss"),
-    }
-    options |= {name: value for name, value in given.items() if name in entry.parameters}
-    return losses.create(spec.recipe.loss, **options)
-
-
-def _create_miner(spec: RunSpec) -> miners.Miner | None:
-    if spec.recipe.miner is None:
+def _attach_bank(sampler: batches.BatchSampler, samples: int, size: int) -> MemoryBank | None:
+    """A memory bank, for samplers that choose by embeddings."""
+    if not sampler.needs_bank:
         return None
-    return miners.create(spec.recipe.miner, **part_options(spec.hyperparameters, "miner"))
+    bank = MemoryBank(samples, size)
+    sampler.attach(bank)  # type: ignore[attr-defined]  # samplers that need a bank have it
+    return bank
 
 
 def _create_sampler(spec: RunSpec, labels: Rows) -> batches.BatchSampler:

@@ -1,11 +1,13 @@
 """From a run's spec to what it needs: the development view, its inputs, the network.
 
-The results are kept for the life of the process: a worker that carries out many runs loads once.
+What many runs share is kept for the life of the process: a worker loads the data once.
 """
 
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -14,13 +16,15 @@ from typing import Any
 import torch
 
 from levelfield import models
-from levelfield.data import transforms
+from levelfield.data import Images, transforms
+from levelfield.data._cache import cache_folder
 from levelfield.data.views import DevelopmentView, open_development
 from levelfield.errors import RunError
-from levelfield.records import DataIdentity, RunFolder, RunResult, RunSpec
+from levelfield.models.features import FeatureStore, cached_features
+from levelfield.records import RunFolder, RunResult, RunSpec
 from levelfield.registry import load_plugin_file
 from levelfield.seeds import seed_for
-from levelfield.train._inputs import ImageInputs, Inputs
+from levelfield.train._inputs import FeatureInputs, ImageInputs, Inputs
 from levelfield.train._loop import FoldData, execute
 
 
@@ -47,17 +51,19 @@ class RunJob:
 def run_job(job: RunJob) -> RunResult:
     """Carry out one run in this process."""
     prepare_process(job.resources)
-    spec = job.spec
-    view = development(spec.data, job.resources)
-    fold = view.folds[spec.fold]
+    done = RunFolder(job.folder).result()
+    if done is not None:
+        return done  # without loading any data
+    view = development(job.spec, job.resources)
+    fold = view.folds[job.spec.fold]
     data = FoldData(
-        inputs=image_inputs(view, spec),
+        inputs=inputs_of(view.dataset.images, job.spec, job.resources, part=view.part, train=True),
         labels=view.dataset.labels,
         train=fold.train,
         validation=fold.validation,
     )
-    embedder = build_embedder(spec, job.resources)
-    return execute(spec, data, embedder, RunFolder(job.folder), device=job.resources.device)
+    embedder = build_embedder(job.spec, job.resources)
+    return execute(job.spec, data, embedder, RunFolder(job.folder), device=job.resources.device)
 
 
 def prepare_process(resources: Resources) -> None:
@@ -67,20 +73,11 @@ def prepare_process(resources: Resources) -> None:
     torch.set_num_threads(resources.threads)
 
 
-def dataset_options(identity: DataIdentity, root: Path | None) -> dict[str, Any]:
-    """What the dataset is created with: its own options, and where it lies."""
-    return identity.options | ({} if root is None else {"root": root})
-
-
-def development(identity: DataIdentity, resources: Resources) -> DevelopmentView:
+def development(spec: RunSpec, resources: Resources) -> DevelopmentView:
     """The development view of the run's data; refuses data that is not what the spec names."""
-    view = _open(
-        identity.name,
-        identity.split.name,
-        json.dumps(identity.split.options, sort_keys=True),
-        json.dumps(identity.options, sort_keys=True),
-        resources.dataset_root,
-    )
+    identity, transform = spec.data, spec.transform
+    options = json.dumps([identity.options, identity.split.options, transform.options], sort_keys=True)
+    view = _open(identity.name, identity.split.name, transform.name, options, resources.dataset_root)
     if view.fingerprint != identity.fingerprint:
         raise RunError(
             f"dataset {identity.name} has changed since the experiment began (fingerprint "
@@ -90,35 +87,86 @@ def development(identity: DataIdentity, resources: Resources) -> DevelopmentView
 
 
 @lru_cache(maxsize=4)
-def _open(name: str, split: str, split_options: str, options: str, root: Path | None) -> DevelopmentView:
-    given = json.loads(options) | ({} if root is None else {"root": root})
-    return open_development(name, split=split, dataset_options=given, split_options=json.loads(split_options))
+def _open(name: str, split: str, transform: str, options: str, root: Path | None) -> DevelopmentView:
+    dataset_options, split_options, transform_options = json.loads(options)
+    return open_development(
+        name,
+        dataset_options=dataset_options | ({} if root is None else {"root": root}),
+        split=split,
+        split_options=split_options,
+        transform=transform,
+        transform_options=transform_options,
+    )
 
 
-def image_inputs(view: DevelopmentView, spec: RunSpec) -> Inputs:
-    """The view's images through the spec's transforms."""
+def inputs_of(images: Images, spec: RunSpec, resources: Resources, *, part: str, train: bool) -> Inputs:
+    """What the network is fed for ``images``: the images themselves, or features of a frozen trunk."""
+    if spec.trunk.mode == "frozen":
+        features = trunk_features(images, spec, resources, part=part, train=train)
+        views = (
+            torch.stack([features.all(view + 1) for view in range(features.views)])
+            if features.views
+            else None
+        )
+        return FeatureInputs(features.all(), views)
     options = spec.transform.options
     return ImageInputs(
-        view.dataset.images,
+        images,
         train=transforms.create(spec.transform.name, train=True, **options),
         evaluate=transforms.create(spec.transform.name, train=False, **options),
     )
 
 
+def trunk_features(
+    images: Images,
+    spec: RunSpec,
+    resources: Resources,
+    *,
+    part: str,
+    train: bool,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> FeatureStore:
+    """Pooled features of ``images``, computed once and kept in the cache folder for all runs."""
+    options = spec.transform.options
+    views = spec.trunk.views if train else 0
+    return cached_features(
+        cache_folder() / "features",
+        embedder=build_embedder(spec, resources).to(resources.device).eval(),
+        images=images,
+        dataset=spec.data.fingerprint,
+        part=part,
+        transform=transforms.create(spec.transform.name, train=False, **options),
+        augment=transforms.create(spec.transform.name, train=True, **options) if views else None,
+        views=views,
+        threads=os.cpu_count(),
+        progress=progress,
+    )
+
+
 def build_embedder(spec: RunSpec, resources: Resources) -> models.Embedder:
     """The network as the run begins with it."""
-    trunk = models.create_trunk(
-        spec.trunk.name,
-        weights=resources.weights,
-        seed=seed_for(spec.seed, "trunk"),
-        **spec.trunk.options,
-    )
+    options: dict[str, Any] = {
+        "pooling": spec.head.pooling,
+        "head": spec.head.kind,
+        "size": spec.head.size,
+        "normalize": spec.head.normalize,
+        "freeze_bn": spec.trunk.bn_mode,
+        "seed": seed_for(spec.seed, "head"),
+    }
+    trunk_options = json.dumps(spec.trunk.options, sort_keys=True)
+    if spec.trunk.mode == "frozen":
+        return models.build(trunk=_frozen_trunk(spec.trunk.name, resources.weights, trunk_options), **options)
+    seed = seed_for(spec.seed, "trunk")
     return models.build(
-        trunk=trunk,
-        pooling=spec.head.pooling,
-        head=spec.head.kind,
-        size=spec.head.size,
-        normalize=spec.head.normalize,
-        freeze_bn=spec.trunk.bn_mode,  # type: ignore[arg-type]  # checked by the experiment's schema
-        seed=seed_for(spec.seed, "head"),
+        trunk=_create_trunk(spec.trunk.name, resources.weights, trunk_options, seed), **options
     )
+
+
+@lru_cache(maxsize=1)
+def _frozen_trunk(name: str, weights: str, options: str) -> models.Trunk:
+    """All runs share one frozen trunk; without weights it is the same random one for all of them."""
+    return _create_trunk(name, weights, options, 0)
+
+
+def _create_trunk(name: str, weights: str, options: str, seed: int) -> models.Trunk:
+    return models.create_trunk(name, weights=weights, seed=seed, **json.loads(options))

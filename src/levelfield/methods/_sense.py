@@ -1,0 +1,51 @@
+"""Combinations that make no sense are refused when an experiment is loaded, with a reason."""
+
+from __future__ import annotations
+
+from levelfield import batches, losses, miners
+from levelfield.errors import UsageError
+from levelfield.methods._method import Method
+
+RHO_LOSSES = ("contrastive", "triplet", "margin", "snr_contrastive", "snr_triplet")
+
+
+def check_sense(method: Method, *, samples_per_class: int) -> None:
+    """UsageError if the parts of a method cannot work together.
+
+    Args:
+        method: The recipe.
+        samples_per_class: M of its batches under the protocol.
+    """
+    for reason in _objections(method, samples_per_class):
+        raise UsageError(f"method {method.name}: {reason}")
+
+
+def _objections(method: Method, samples_per_class: int) -> list[str]:
+    loss = losses.registry[method.loss].card
+    sampler = batches.registry[method.sampler]
+    memory = "memory.capacity" in method.fixed or "memory.capacity" in method.space
+    mixup = "mixup.alpha" in method.fixed or "mixup.alpha" in method.space
+    takes_m = "samples_per_class" in sampler.parameters
+    found = []
+    if method.miner is not None:
+        miners.registry[method.miner]
+        if loss.tuples is None:
+            found.append(
+                f"loss {method.loss} takes no tuples, so it cannot use miner {method.miner}; leave it out"
+            )
+        if method.miner == "rho_switch" and method.loss not in RHO_LOSSES:
+            found.append(
+                f"rho_switch is defined for the tuple losses {', '.join(RHO_LOSSES)}, not for {method.loss}"
+            )
+    if loss.kind == "embedding" and takes_m and samples_per_class == 1:
+        found.append(
+            f"loss {method.loss} compares samples of one class, but batches hold 1 sample per class; "
+            "set samples_per_class to 2 or more"
+        )
+    if memory and loss.tuples != "pairs":
+        found.append(f"cross-batch memory serves losses of pairs, and {method.loss} is none; leave it out")
+    if memory and method.miner is not None:
+        found.append(f"cross-batch memory brings its own pairs; leave miner {method.miner} out")
+    if mixup and (memory or sampler.card.needs_bank):
+        found.append("blended samples must not be remembered; use mixup without a memory or embedded sampler")
+    return found

@@ -1,0 +1,119 @@
+"""What a step minimises: the loss on mined tuples, with the additions that a method may name.
+
+Additions are hyperparameters like any other: ``mixup.alpha`` blends samples before the head,
+``memory.capacity`` (from step ``memory.start`` on) compares the batch with past batches, and
+``regulariser.NAME`` is the weight of an embedding regulariser.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from levelfield import losses, miners
+from levelfield.batches.cross_batch import CrossBatchMemory
+from levelfield.batches.mixup import mix
+from levelfield.losses import regularisers
+from levelfield.methods import part_options
+from levelfield.models import Embedder
+from levelfield.records import RunSpec
+from levelfield.seeds import seed_for, torch_generator
+
+
+class Objective(nn.Module):
+    """The loss of a batch, and everything it remembers from one batch to the next."""
+
+    def __init__(self, spec: RunSpec, *, num_classes: int, embedding_size: int) -> None:
+        super().__init__()
+        options = spec.hyperparameters
+        self._seed = spec.seed
+        self._frozen = spec.trunk.mode == "frozen"
+        self.loss = _create_loss(spec, num_classes, embedding_size)
+        self.miner = _create_miner(spec)
+        mixup, memory = part_options(options, "mixup"), part_options(options, "memory")
+        self._mixup_alpha = float(mixup["alpha"]) if "alpha" in mixup else None
+        self._mixing = torch.Generator()
+        self._memory_start = int(memory.get("start", 0))
+        capacity = int(memory.get("capacity", 0))
+        self._memory = CrossBatchMemory(capacity, embedding_size) if capacity else None
+        self._regularisers = [
+            (float(weight), regularisers.create(name))
+            for name, weight in part_options(options, "regulariser").items()
+        ]
+        self._steps = 0
+
+    def start_epoch(self, epoch: int) -> None:
+        """Begin the random streams of an epoch."""
+        self._mixing = torch_generator(self._seed, "mixup", epoch)
+        if self.miner is not None:
+            miners.reseed(self.miner, seed_for(self._seed, "miner", epoch))
+
+    def forward(self, embedder: Embedder, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """The loss (scalar) of a batch of images or features with labels (B), and its embeddings (B x D)."""
+        self._steps += 1
+        if self._mixup_alpha is not None:
+            features = inputs if self._frozen else embedder.features(inputs)
+            mixed = mix(features, labels, alpha=self._mixup_alpha, generator=self._mixing)
+            embeddings = embedder.project(mixed.features)
+            value = mixed.loss(lambda entry: self._loss_of(embeddings, entry))
+        else:
+            embeddings = embedder.project(inputs) if self._frozen else embedder(inputs)
+            if self._memory is not None and self._steps > self._memory_start:
+                value = self._loss_with_memory(self._memory, embeddings, labels)
+            else:
+                value = self._loss_of(embeddings, labels)
+        for weight, regulariser in self._regularisers:
+            value = value + weight * regulariser(embeddings)
+        return value, embeddings
+
+    def _loss_of(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        value: Tensor
+        if self.miner is None:
+            value = self.loss(embeddings, labels)
+        else:
+            with torch.no_grad():
+                tuples = self.miner(embeddings, labels)
+            value = self.loss(embeddings, labels, tuples)
+        return value
+
+    def _loss_with_memory(self, memory: CrossBatchMemory, embeddings: Tensor, labels: Tensor) -> Tensor:
+        everything, their_labels = memory.join(embeddings, labels)
+        pairs = miners.pairs_of_anchors(their_labels, len(labels))
+        value: Tensor = self.loss(everything, their_labels, pairs)
+        memory.push(embeddings, labels)
+        return value
+
+    def state(self) -> dict[str, Any]:
+        """What a resumed run needs besides the epoch."""
+        return {
+            "loss": self.loss.state_dict(),
+            "memory": {} if self._memory is None else self._memory.state_dict(),
+            "steps": self._steps,
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take over what :meth:`state` gave."""
+        self.loss.load_state_dict(state["loss"])
+        if self._memory is not None:
+            self._memory.load_state_dict(state["memory"])
+        self._steps = state["steps"]
+
+
+def _create_loss(spec: RunSpec, num_classes: int, embedding_size: int) -> nn.Module:
+    entry = losses.registry[spec.recipe.loss]
+    options: dict[str, Any] = dict(part_options(spec.hyperparameters, "loss"))
+    given = {
+        "num_classes": num_classes,
+        "embedding_size": embedding_size,
+        "seed": seed_for(spec.seed, "loss"),
+    }
+    options |= {name: value for name, value in given.items() if name in entry.parameters}
+    return losses.create(spec.recipe.loss, **options)
+
+
+def _create_miner(spec: RunSpec) -> miners.Miner | None:
+    if spec.recipe.miner is None:
+        return None
+    return miners.create(spec.recipe.miner, **part_options(spec.hyperparameters, "miner"))
