@@ -39,8 +39,8 @@ def proxy_anchor(
     """
     samples, proxies = unit(embeddings), unit(weights)
     cosines = proxies @ samples.T
-    own = own_samples(labels, len(proxies))
-    push = log_sum_exp(alpha * (cosines + margin), ~own, plus_one=True).mean()
+    own = own_samples(labels, cosines)
+    push = log_sum_exp(alpha * (cosines + margin), 1 - own, plus_one=True).mean()
     return attraction(cosines, own, margin=margin, alpha=alpha) + push
 
 
@@ -49,21 +49,22 @@ def attraction(cosines: Tensor, own: Tensor, *, margin: float, alpha: float) -> 
 
     Args:
         cosines: C x B, of each proxy with each sample.
-        own: C x B, whether the sample is of the proxy's class.
+        own: C x B, one where the sample is of the proxy's class, else zero.
         margin: See :func:`proxy_anchor`.
         alpha: See :func:`proxy_anchor`.
 
     Example:
-        >>> attraction(torch.zeros(2, 1), torch.tensor([[True], [False]]), margin=0.0, alpha=1.0)
+        >>> attraction(torch.zeros(2, 1), torch.tensor([[1.0], [0.0]]), margin=0.0, alpha=1.0)
         tensor(0.6931)
     """
     pull = log_sum_exp(alpha * (margin - cosines), own, plus_one=True)
-    return pull.sum() / own.any(dim=1).sum().clamp(min=1)
+    return pull.sum() / own.amax(dim=1).sum().clamp(min=1)
 
 
-def own_samples(labels: Tensor, num_classes: int) -> Tensor:
-    """C x B, whether each sample (labels B) is of each class."""
-    return torch.arange(num_classes, device=labels.device)[:, None] == labels
+def own_samples(labels: Tensor, cosines: Tensor) -> Tensor:
+    """One where the sample is of the class, else zero: C x B, as ``cosines`` are, from ``labels`` (B)."""
+    classes = torch.arange(len(cosines), device=labels.device)
+    return (classes[:, None] == labels).to(cosines.dtype)
 
 
 @register(

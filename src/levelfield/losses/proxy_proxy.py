@@ -53,7 +53,7 @@ def proxy_proxy(
     """
     samples, proxies = unit(embeddings), unit(weights)
     cosines = proxies @ samples.T
-    pull = attraction(cosines, own_samples(labels, len(proxies)), margin=margin, alpha=alpha)
+    pull = attraction(cosines, own_samples(labels, cosines), margin=margin, alpha=alpha)
     return pull + repulsion(proxies if variant == 1 else cosines, margin=margin, alpha=alpha)
 
 
@@ -68,8 +68,8 @@ def repulsion(rows: Tensor, *, margin: float, alpha: float) -> Tensor:
     """
 
     def block(first: int, last: int) -> Tensor:
-        others = torch.ones(last - first, len(rows), dtype=torch.bool, device=rows.device)
-        others.diagonal(first).fill_(False)
+        others = rows.new_ones(last - first, len(rows))
+        others.diagonal(first).zero_()
         return log_sum_exp(alpha * (rows[first:last] @ rows.T + margin), others, plus_one=True).sum()
 
     count = len(rows)
