@@ -49,7 +49,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--root", type=Path, required=True, help="folder of class folders of images")
     parser.add_argument("--to", type=Path, help="where to keep the store; a temporary folder by default")
-    parser.add_argument("--images", type=int, default=2048, help="images per round, the same in each")
+    parser.add_argument("--images", type=int, default=1024, help="images per round, the same in each")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--workers", type=int, default=2, help="processes that prepare the store")
     options = parser.parse_args()
