@@ -48,12 +48,15 @@ def bars(*, quiet: bool) -> Iterator[_Bars | None]:
 
 def carry_out(experiment: Experiment, out: Path | None, *, quiet: bool, as_json: bool) -> None:
     """Run an experiment, write its report, show its table."""
+    from levelfield.engine import is_chief
     from levelfield.protocol import collect
     from levelfield.protocol import run as run_protocol
     from levelfield.reports import results_json, write_report
 
-    with bars(quiet=quiet or as_json) as progress:
+    with bars(quiet=quiet or as_json or not is_chief()) as progress:
         root = run_protocol(experiment, out, progress=progress)
+    if not is_chief():
+        return
     page = write_report(root)
     comparison = collect(root)
     if as_json:

@@ -20,8 +20,9 @@ from torch.nn import functional as F
 from levelfield import metrics, models
 from levelfield.data import Dataset
 from levelfield.data._dataset import GALLERY, QUERY
-from levelfield.engine import Engine
+from levelfield.engine import Runner
 from levelfield.methods import Method
+from levelfield.models.pca import pca_head
 from levelfield.protocol._resolve import Resolved
 from levelfield.protocol.guard import TestPermit, open_test, test_view
 from levelfield.records import RunFolder, RunSpec, Store, digest, read_json, write_bytes, write_json
@@ -56,7 +57,7 @@ def confirm(
     method: Method,
     selection_file: Path,
     store: Store,
-    engine: Engine,
+    engine: Runner,
     *,
     on_run: Callable[[], None],
 ) -> None:
@@ -70,7 +71,7 @@ def confirm(
     _score(resolved, selection_file, store, engine, specs=specs, runs=runs)
 
 
-def confirm_baseline(resolved: Resolved, selection_file: Path, store: Store, engine: Engine) -> None:
+def confirm_baseline(resolved: Resolved, selection_file: Path, store: Store, engine: Runner) -> None:
     """Score the network as it is before training: the row that every method must beat."""
     reruns = 1 if resolved.pretrained else resolved.experiment.confirm.reruns
     specs = [_specs(resolved, resolved.methods[0], {}, rerun) for rerun in range(reruns)]
@@ -90,7 +91,7 @@ def _score(
     resolved: Resolved,
     selection_file: Path,
     store: Store,
-    engine: Engine,
+    engine: Runner,
     *,
     specs: list[tuple[RunSpec, ...]],
     runs: list[tuple[Path, ...]],
@@ -180,7 +181,7 @@ def _embed_pretrained(job: ScoreJob, test: Dataset) -> tuple[list[Tensor], Tenso
     fitted = _embed(bare, job, view.dataset, spec, part=view.part, normalize=False)
     features = _embed(bare, job, test, spec, normalize=False)
     sizes = [min(size, *fitted.shape) for size in (spec.head.size, spec.head.size * len(job.specs))]
-    small, large = (models.pca_head(fitted, size=size)(features) for size in sizes)
+    small, large = (pca_head(fitted, size=size)(features) for size in sizes)
     return [small], large
 
 
@@ -201,10 +202,11 @@ def _embed(
     embedder.to(job.resources.device).eval()
     inputs = inputs_of(dataset.images, spec, job.resources, part=part, train=part != TEST_PART)
     frozen = spec.trunk.mode == "frozen"
+    forward: Callable[[Tensor], Tensor]
     if normalize:
         forward = embedder.project if frozen else embedder
     else:
-        forward = (lambda features: features) if frozen else embedder.features
+        forward = torch.nn.Identity() if frozen else embedder.features
     rows = np.arange(len(dataset), dtype=np.int64)
     size = spec.training.eval_batch_size
     return embed(forward, inputs, rows, batch_size=size, device=job.resources.device)

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from levelfield.config import Experiment
-from levelfield.engine import Engine
+from levelfield.engine import Engine, Runner, TorchrunEngine, is_chief, started_by_torchrun
 from levelfield.methods import Method
 from levelfield.protocol._confirm import confirm, confirm_baseline
 from levelfield.protocol._resolve import Resolved, resolve
 from levelfield.protocol._search import run_search, search_id, select
 from levelfield.records import Store, append_line, digest, now, read_json, read_lines, write_json
-from levelfield.train import development, trunk_features
+from levelfield.train import development, run_job, trunk_features
 
 
 class Progress(Protocol):
@@ -49,7 +49,20 @@ def run(experiment: Experiment, out: str | Path | None = None, *, progress: Prog
     store = Store(Path(out) if out is not None else Path("runs") / experiment.name)
     progress = progress or _Silent()
     resolved = resolve(experiment)
-    with store.open(), Engine(workers=experiment.engine.workers).open() as engine:
+    if started_by_torchrun():
+        with TorchrunEngine([run_job]).open() as ranks:
+            if is_chief():
+                _carry_out(resolved, store, ranks, progress)
+            else:
+                ranks.follow()
+        return store.root
+    with Engine(workers=experiment.engine.workers).open() as engine:
+        _carry_out(resolved, store, engine, progress)
+    return store.root
+
+
+def _carry_out(resolved: Resolved, store: Store, engine: Runner, progress: Progress) -> None:
+    with store.open():
         write_index(store, resolved, {})
         _compute_features(resolved, progress)
         files = {}
@@ -59,10 +72,9 @@ def run(experiment: Experiment, out: str | Path | None = None, *, progress: Prog
         write_index(store, resolved, files)
         confirm_baseline(resolved, files[resolved.baseline], store, engine)
         for method in resolved.methods:
-            total = experiment.confirm.reruns * resolved.num_folds
+            total = resolved.experiment.confirm.reruns * resolved.num_folds
             progress.stage(f"confirm {method.name}", total)
             confirm(resolved, method, files[method.name], store, engine, on_run=progress.advance)
-    return store.root
 
 
 def _compute_features(resolved: Resolved, progress: Progress) -> None:
@@ -85,7 +97,7 @@ def _compute_features(resolved: Resolved, progress: Progress) -> None:
 
 
 def _search_and_select(
-    resolved: Resolved, method: Method, store: Store, engine: Engine, progress: Progress
+    resolved: Resolved, method: Method, store: Store, engine: Runner, progress: Progress
 ) -> Path:
     done = len(store.trials(search_id(resolved, method)))
     todo = max(0, resolved.experiment.search.trials - done) if method.space else 1 - min(done, 1)

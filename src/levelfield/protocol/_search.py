@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from levelfield.engine import Engine
+from levelfield.engine import Runner
 from levelfield.errors import RunError
 from levelfield.methods import Method
 from levelfield.protocol._optimise import Observation, suggest
@@ -37,7 +37,7 @@ def search_id(resolved: Resolved, method: Method) -> str:
 
 
 def run_search(
-    resolved: Resolved, method: Method, store: Store, engine: Engine, *, on_run: Callable[[], None]
+    resolved: Resolved, method: Method, store: Store, engine: Runner, *, on_run: Callable[[], None]
 ) -> list[Trial]:
     """Finish the search of one method; trials that are on record are not run again.
 

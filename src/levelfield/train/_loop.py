@@ -30,6 +30,7 @@ from levelfield.train._embed import embed
 from levelfield.train._inputs import Inputs
 from levelfield.train._objective import Objective
 from levelfield.train._optim import create_optimizer, set_rates
+from levelfield.train._ranks import average_gradients, from_chief, rank, share
 from levelfield.train._stopping import Plateau
 
 VALIDATION_METRICS = ("precision_at_1", "r_precision", "map_at_r")
@@ -52,7 +53,12 @@ class FoldData:
 def execute(
     spec: RunSpec, data: FoldData, embedder: models.Embedder, folder: RunFolder, *, device: str = "cpu"
 ) -> RunResult:
-    """Carry out ``spec``, or go on with it, or return what it gave before."""
+    """Carry out ``spec``, or go on with it, or return what it gave before.
+
+    Under torchrun all ranks call it; rank 0 alone writes.
+    """
+    if rank() > 0:
+        return _train(_Run(spec, data, embedder, folder, device))
     with folder.lock():
         folder.begin(spec)
         done = folder.result()
@@ -60,13 +66,17 @@ def execute(
             return done
         started = time.monotonic()
         run = _Run(spec, data, embedder, folder, device)
-        try:
-            result = run.train()
-        except DivergedError as error:
-            result = RunResult(status="diverged", reason=str(error), last_epoch=run.epoch)
+        result = _train(run)
         seconds = run.seconds_before + time.monotonic() - started
         folder.finish(result, {**environment(), "finished": now(), "seconds": round(seconds, 3)})
         return result
+
+
+def _train(run: _Run) -> RunResult:
+    try:
+        return run.train()
+    except DivergedError as error:
+        return RunResult(status="diverged", reason=str(error), last_epoch=run.epoch)
 
 
 class _Run:
@@ -118,13 +128,15 @@ class _Run:
         training = self.spec.training
         self.embedder.train()
         set_rates(self.optimizer, self.epoch, schedule=self.spec.schedule, training=training)
-        augment = torch_generator(self.spec.seed, "augment", self.epoch)
+        # Rank 0's stream is that of a run on one process.
+        augment = torch_generator(self.spec.seed, "augment", self.epoch, *((rank(),) if rank() else ()))
         self.objective.start_epoch(self.epoch)
         total, steps = 0.0, 0
         with _global_seed(seed_for(self.spec.seed, "global", self.epoch)):
             for rows in self.sampler.epoch(self.epoch, training.iterations_per_epoch):
-                inputs = self.data.inputs.train(self.data.train[rows], augment).to(self.device)
-                labels = torch.from_numpy(self.labels[rows]).to(self.device)
+                own = share(rows)
+                inputs = self.data.inputs.train(self.data.train[own], augment).to(self.device)
+                labels = torch.from_numpy(self.labels[own]).to(self.device)
                 total += self._backward(rows, inputs, labels)
                 steps += 1
                 if steps % training.accumulate == 0:
@@ -147,17 +159,21 @@ class _Run:
 
     def _update(self) -> None:
         """One step of the optimiser on the gradients gathered so far."""
+        average_gradients(self.optimizer)
         self.autocast.step(self.optimizer, clip_norm=self.spec.training.clip_norm)
         self.optimizer.zero_grad(set_to_none=True)
 
     def _measure(self, mean_loss: float | None) -> None:
         """Score the validation classes, log, keep the best weights, save the state."""
-        scores = self._validate()
+        scores = from_chief(self._validate() if rank() == 0 else {})
         if not all(math.isfinite(value) for value in scores.values()):
             raise DivergedError(f"validation scores are not finite in epoch {self.epoch}")
+        best = self.plateau.update(self.epoch, scores[self.spec.training.metric])
+        self.best = scores if best else self.best
+        if rank() > 0:
+            return
         self.folder.append_log({"epoch": self.epoch, "loss": mean_loss, **scores})
-        if self.plateau.update(self.epoch, scores[self.spec.training.metric]):
-            self.best = scores
+        if best:
             self.folder.save_weights(trained_part(self.embedder, frozen=self.frozen))
         self.folder.save_state(self._state())
 
@@ -169,7 +185,7 @@ class _Run:
             forward, self.data.inputs, rows, batch_size=self.spec.training.eval_batch_size, device=self.device
         )
         if not bool(torch.isfinite(embeddings).all()):
-            raise DivergedError(f"embeddings are not finite in epoch {self.epoch}")
+            return {self.spec.training.metric: math.nan}
         wanted = tuple(dict.fromkeys((*VALIDATION_METRICS, self.spec.training.metric)))
         scores = metrics.evaluate(embeddings, torch.from_numpy(self.data.labels[rows]), metrics=wanted)
         return {name: float(scores[name]) for name in wanted}
@@ -190,9 +206,10 @@ class _Run:
 
     def _resume(self) -> bool:
         """Go back to the last saved state; False if there is none."""
-        state = self.folder.state()
+        state = from_chief(self.folder.state() if rank() == 0 else None)
+        if rank() == 0:
+            self.folder.rewind_log(-1 if state is None else state["epoch"])
         if state is None:
-            self.folder.rewind_log(-1)
             return False
         self.epoch = state["epoch"]
         self.embedder.load_state_dict(state["embedder"], strict=not self.frozen)
@@ -204,7 +221,6 @@ class _Run:
         self.best = state["best"]
         self.plateau.best_epoch, self.plateau.best_score = state["best_epoch"], state["best_score"]
         self.seconds_before = state["seconds"]
-        self.folder.rewind_log(self.epoch)
         return True
 
 

@@ -16,6 +16,7 @@ from levelfield import losses, miners
 from levelfield.batches.cross_batch import CrossBatchMemory
 from levelfield.batches.mixup import mix
 from levelfield.losses import regularisers
+from levelfield.losses.global_batch import gather
 from levelfield.methods import part_options
 from levelfield.models import Embedder
 from levelfield.records import RunSpec
@@ -51,15 +52,19 @@ class Objective(nn.Module):
             miners.reseed(self.miner, seed_for(self._seed, "miner", epoch))
 
     def forward(self, embedder: Embedder, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """The loss (scalar) of a batch of images or features with labels (B), and its embeddings (B x D)."""
+        """The loss (scalar) of a batch of images or features with labels (B), and its embeddings (B x D).
+
+        Under torchrun, inputs are this rank's share; loss and embeddings are those of all ranks together.
+        """
         self._steps += 1
         if self._mixup_alpha is not None:
             features = inputs if self._frozen else embedder.features(inputs)
             mixed = mix(features, labels, alpha=self._mixup_alpha, generator=self._mixing)
             embeddings = embedder.project(mixed.features)
-            value = mixed.loss(lambda entry: self._loss_of(embeddings, entry))
+            value = mixed.loss(lambda entry: self._loss_of(*gather(embeddings, entry)))
         else:
             embeddings = embedder.project(inputs) if self._frozen else embedder(inputs)
+            embeddings, labels = gather(embeddings, labels)
             if self._memory is not None and self._steps > self._memory_start:
                 value = self._loss_with_memory(self._memory, embeddings, labels)
             else:

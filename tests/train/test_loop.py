@@ -1,0 +1,130 @@
+"""One run: what it keeps, when it stops, and that an interruption leaves no trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import levelfield as lf
+from levelfield.protocol import resolve
+from levelfield.records import RunFolder, RunSpec
+from levelfield.train import RunJob, _loop, run_job
+
+
+def job(tiny: dict[str, Any], folder: Path, method: dict[str, Any] | None = None, **changes: Any) -> RunJob:
+    chosen = method or {"name": "triplet", "set": {"margin": 0.2}}
+    experiment = lf.Experiment.build(**{**tiny, "methods": [chosen], **changes})
+    resolved = resolve(experiment)
+    method_ = resolved.methods[0]
+    values = {name: value for name, value in method_.defaults().items() if name not in method_.fixed}
+    spec = resolved.run_spec(method_, values, fold=0, seed=7)
+    return RunJob(spec, resolved.resources, folder)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    names = ("epochs.jsonl", "result.json", "best.safetensors")
+    return {name: (folder / name).read_bytes() for name in names}
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "accumulate": {
+        "training": {"iterations_per_epoch": 5, "max_epochs": 4, "evaluate_every": 1, "accumulate": 2}
+    },
+    "clip": {"training": {"max_epochs": 4, "iterations_per_epoch": 4, "evaluate_every": 1, "clip_norm": 0.1}},
+    "bfloat16": {"training": {"max_epochs": 4, "iterations_per_epoch": 4, "precision": "bfloat16"}},
+    "cosine": {"schedule": {"name": "cosine"}},
+    "mined": {"method": {"name": "x", "loss": "triplet", "miner": "distance_weighted"}},
+    "rho": {"method": {"name": "r_margin"}},
+    "mixup": {"method": {"name": "x", "loss": "triplet", "set": {"mixup.alpha": 2.0}}},
+    "memory": {
+        "method": {"name": "x", "loss": "contrastive", "set": {"memory.capacity": 32, "memory.start": 2}}
+    },
+    "regularised": {"method": {"name": "x", "loss": "npair", "set": {"regulariser.koleo": 0.1}}},
+    "proxies": {"method": {"name": "soft_triple"}},
+    "embedded sampler": {"method": {"name": "x", "loss": "triplet", "sampler": "gc"}},
+    "frozen": {"trunk": {"name": "conv4", "width": 4, "in_channels": 1, "mode": "frozen", "views": 2}},
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_an_interrupted_run_ends_with_the_same_bits(
+    variant: str, tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEVELFIELD_CACHE", str(tmp_path / "cache"))
+    changes = dict(VARIANTS[variant])
+    method = changes.pop("method", None)
+    run_job(job(tiny, tmp_path / "undisturbed", method, **changes))
+
+    interrupted = job(tiny, tmp_path / "interrupted", method, **changes)
+    saves = [0]
+    save_state = RunFolder.save_state
+
+    def fail_after_two(self: RunFolder, state: dict[str, Any]) -> None:
+        save_state(self, state)
+        saves[0] += 1
+        if saves[0] == 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RunFolder, "save_state", fail_after_two)
+        with pytest.raises(KeyboardInterrupt):
+            run_job(interrupted)
+    run_job(interrupted)
+    assert files(tmp_path / "interrupted") == files(tmp_path / "undisturbed")
+
+
+def test_training_lowers_the_loss(tiny: dict[str, Any], tmp_path: Path) -> None:
+    training = {"iterations_per_epoch": 10, "max_epochs": 6, "evaluate_every": 1, "patience": None}
+    run_job(job(tiny, tmp_path / "run", training=training))
+    losses = [line["loss"] for line in RunFolder(tmp_path / "run").log()][1:]
+    assert losses[-1] < losses[0]
+
+
+def test_a_diverged_run_is_recorded_with_its_reason(
+    tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from levelfield.train._objective import Objective
+
+    def nan(self: Objective, *_: Any) -> Any:
+        return torch.tensor(float("nan"), requires_grad=True), torch.zeros(1)
+
+    monkeypatch.setattr(Objective, "forward", nan)
+    result = run_job(job(tiny, tmp_path / "run"))
+    assert result.status == "diverged"
+    assert "loss is nan in epoch 1" in result.reason
+    assert RunFolder(tmp_path / "run").result() == result
+
+
+def test_a_frozen_trunk_is_not_trained_and_not_stored(
+    tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEVELFIELD_CACHE", str(tmp_path / "cache"))
+    trunk = {"name": "conv4", "width": 4, "in_channels": 1, "mode": "frozen"}
+    run_job(job(tiny, tmp_path / "run", trunk=trunk))
+    assert all(not name.startswith("trunk.") for name in RunFolder(tmp_path / "run").weights())
+
+
+def test_the_same_spec_has_the_same_name_wherever_it_runs(tiny: dict[str, Any], tmp_path: Path) -> None:
+    one = job(tiny, tmp_path / "a").spec
+    other = job({**tiny, "engine": {"workers": 2, "threads": 2}}, tmp_path / "b").spec
+    assert one.run_id == other.run_id
+    assert RunSpec.model_validate_json(one.model_dump_json()).run_id == one.run_id
+
+
+@pytest.mark.parametrize("change", [{"seed": 8}, {"fold": 1}])
+def test_what_a_run_depends_on_is_in_its_name(
+    tiny: dict[str, Any], tmp_path: Path, change: dict[str, int]
+) -> None:
+    spec = job(tiny, tmp_path).spec
+    assert spec.model_copy(update=change).run_id != spec.run_id
+
+
+def test_labels_are_renumbered_for_classification_losses() -> None:
+    import numpy as np
+
+    dense, count = _loop._dense_labels(np.array([7, 3, 7, 9]))
+    assert dense.tolist() == [1, 0, 1, 2] and count == 3
