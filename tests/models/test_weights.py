@@ -137,6 +137,23 @@ def test_being_offline_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> Non
         assert "\n" not in str(error.value)
 
 
+def test_timm_offline_is_one_clear_line_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import socket
+
+    from huggingface_hub import constants
+
+    def offline(*_: object, **__: object) -> None:
+        raise OSError("Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", offline)
+    monkeypatch.setattr("levelfield.models._download.getproxies", dict)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(RunError, match="timm:test_vit: its ImageNet weights cannot be downloaded") as error:
+        models.create_trunk("timm:test_vit", weights="imagenet")
+    assert "\n" not in str(error.value)
+    assert not constants.HF_HUB_OFFLINE
+
+
 def test_imagenet_weights_come_from_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     from torchvision.models import resnet50
 

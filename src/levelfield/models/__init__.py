@@ -15,6 +15,7 @@ from levelfield.models._embedder import BatchNormMode, Embedder, build
 from levelfield.models._heads import Head, create_head
 from levelfield.models._trunk import InputRecipe, Trunk, TrunkCard
 from levelfield.models._weights import load_weights
+from levelfield.models.pca import pca_head
 from levelfield.registry import Registry
 from levelfield.seeds import seed_for
 
@@ -28,6 +29,7 @@ __all__ = [
     "build",
     "create_head",
     "create_trunk",
+    "pca_head",
     "register",
     "registry",
 ]

@@ -90,7 +90,7 @@ class Trunk(nn.Module):
         # Constants of the code, not of the weights: they stay out of state dicts.
         self.register_buffer("gain", (self.inputs.scale / std).float().view(-1, 1, 1), persistent=False)
         self.register_buffer("offset", (-mean / std).float().view(-1, 1, 1), persistent=False)
-        self.register_state_dict_post_hook(_make_contiguous)
+        self.register_state_dict_post_hook(_make_contiguous)  # type: ignore[no-untyped-call]
 
     def prepare(self, images: Tensor) -> Tensor:
         """Images (B x C x H x W; uint8, or floats in 0..1; RGB) as the network wants them."""

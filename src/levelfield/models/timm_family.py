@@ -9,6 +9,7 @@ from torch import nn
 
 from levelfield.errors import UsageError, did_you_mean
 from levelfield.models import registry
+from levelfield.models._download import no_vain_retries
 from levelfield.models._trunk import InputRecipe, StateDict, Trunk, TrunkCard
 from levelfield.registry import Entry
 
@@ -54,7 +55,8 @@ def timm_trunk(name: str, /, *, in_channels: int = 3, **options: Any) -> Trunk:
         return network
 
     def download() -> StateDict:
-        state: StateDict = create(pretrained=True).state_dict()
+        with no_vain_retries():
+            state: StateDict = create(pretrained=True).state_dict()
         return state
 
     try:
