@@ -1,0 +1,112 @@
+"""Every sampler x miner x loss that makes sense trains on Glyphs; the others are refused with a reason."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import levelfield as lf
+from levelfield import batches, losses, methods, miners, models
+from levelfield.batches.memory_bank import MemoryBank
+from levelfield.config import MethodSpec
+from levelfield.errors import UsageError
+from levelfield.methods import Method, check_sense
+from levelfield.protocol import resolve
+from levelfield.train._objective import Objective
+
+BATCH, M, CLASSES, STEPS = 32, 4, 24, 2
+
+
+@cache
+def glyph_features() -> tuple[torch.Tensor, np.ndarray[Any, np.dtype[np.int64]]]:
+    """Pooled features of the first classes of Glyphs, so that a step trains a head in a millisecond."""
+    dataset = lf.data.load("glyphs")
+    rows = np.flatnonzero(dataset.labels < CLASSES)
+    images = torch.stack([dataset.images.read(int(row)) for row in rows])
+    embedder = models.build(trunk=models.create_trunk("conv4", width=8, in_channels=1), head="none").eval()
+    with torch.inference_mode():
+        return embedder.features(images).clone(), dataset.labels[rows]
+
+
+@cache
+def resolved() -> Any:
+    return resolve(lf.Experiment.build(name="x", preset="demo", trunk={"mode": "frozen"}))
+
+
+@cache
+def head_only() -> models.Embedder:
+    return models.build(trunk=models.create_trunk("conv4", width=8, in_channels=1), size=16)
+
+
+def train(method: Method) -> None:
+    """Two steps; loss and gradients must be finite numbers."""
+    features, labels = glyph_features()
+    spec = resolved().run_spec(method, method.defaults(), fold=0, seed=0)
+    objective = Objective(spec, num_classes=CLASSES, embedding_size=16)
+    options = (
+        {"samples_per_class": M} if "samples_per_class" in batches.registry[method.sampler].parameters else {}
+    )
+    sampler = batches.create(method.sampler, labels, batch_size=BATCH, seed=0, **options)
+    bank = MemoryBank(len(labels), 16)
+    if sampler.needs_bank:
+        sampler.attach(bank)  # type: ignore[attr-defined]
+    embedder = head_only()
+    objective.start_epoch(1)
+    for rows in sampler.epoch(1, STEPS):
+        value, embeddings = objective(embedder, features[rows], torch.from_numpy(labels[rows]))
+        value.backward()
+        bank.update(rows, embeddings.detach())
+        assert torch.isfinite(value), method
+    gradients = [p.grad for p in (*embedder.head.parameters(), *objective.parameters()) if p.grad is not None]
+    assert gradients and all(torch.isfinite(gradient).all() for gradient in gradients), method
+    embedder.zero_grad(set_to_none=True)
+
+
+@pytest.mark.parametrize("loss", losses.registry.names())
+def test_every_sensible_combination_trains(loss: str) -> None:
+    trained = 0
+    for miner, sampler in product([None, *miners.registry.names()], batches.registry.names()):
+        method = Method(name="combination", loss=loss, miner=miner, sampler=sampler)
+        try:
+            check_sense(method, samples_per_class=M)
+        except UsageError:
+            continue
+        train(method)
+        trained += 1
+    assert trained >= len(batches.registry.names())
+
+
+@pytest.mark.parametrize("name", methods.registry.names())
+def test_every_recipe_trains(name: str) -> None:
+    train(methods.resolve(MethodSpec(name=name)))
+
+
+@pytest.mark.parametrize(
+    ("spec", "samples_per_class", "reason"),
+    [
+        ({"name": "x", "loss": "arcface", "miner": "hard"}, 1, "takes no tuples"),
+        ({"name": "triplet"}, 1, "set samples_per_class to 2 or more"),
+        ({"name": "x", "loss": "multi_similarity", "miner": "rho_switch"}, 4, "rho_switch is defined for"),
+        ({"name": "x", "loss": "arcface", "set": {"memory.capacity": 64}}, 1, "losses of pairs"),
+        (
+            {"name": "x", "loss": "contrastive", "miner": "hard", "set": {"memory.capacity": 64}},
+            4,
+            "leave miner hard out",
+        ),
+        (
+            {"name": "x", "loss": "contrastive", "sampler": "gc", "set": {"mixup.alpha": 2.0}},
+            4,
+            "must not be remembered",
+        ),
+    ],
+)
+def test_senseless_combinations_are_refused_with_a_reason(
+    spec: dict[str, Any], samples_per_class: int, reason: str
+) -> None:
+    with pytest.raises(UsageError, match=reason):
+        check_sense(methods.resolve(MethodSpec(**spec)), samples_per_class=samples_per_class)
