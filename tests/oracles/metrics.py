@@ -54,39 +54,36 @@ def ndcg_at(ranked, k):
 def measure(name, ranked):
     relevant = int(sum(ranked))
     stem, _, k = name.partition("_at_")
-    match stem:
-        case "precision":
-            return precision_at(ranked, int(k))
-        case "recall":
-            return recall_at(ranked, int(k))
-        case "ndcg":
-            return ndcg_at(ranked, int(k))
-        case "map" if k == "r":
-            return average_precision(ranked, relevant, relevant)
-        case "map" if k:
-            return average_precision(ranked, int(k), min(relevant, int(k)))
-        case "map":
-            return average_precision(ranked, len(ranked), relevant)
-        case "r_precision":
-            return precision_at(ranked, relevant)
-        case "map_c":
-            return average_precision(ranked, relevant + 1, relevant + 1)
-        case "mrr":
-            return reciprocal_rank(ranked)
-    raise KeyError(name)
+    definitions = {
+        "precision": lambda: precision_at(ranked, int(k)),
+        "recall": lambda: recall_at(ranked, int(k)),
+        "ndcg": lambda: ndcg_at(ranked, int(k)),
+        "map_at_r": lambda: average_precision(ranked, relevant, relevant),
+        "map": lambda: average_precision(ranked, len(ranked), relevant),
+        "r_precision": lambda: precision_at(ranked, relevant),
+        "map_c": lambda: average_precision(ranked, relevant + 1, relevant + 1),
+        "mrr": lambda: reciprocal_rank(ranked),
+    }
+    if stem == "map" and k.isdigit():
+        return average_precision(ranked, int(k), min(relevant, int(k)))
+    return definitions[name if name in definitions else stem]()
 
 
-def per_query(name, embeddings, labels, gallery=None, gallery_labels=None, distance="cosine"):
-    """One value per query; NaN where there is nothing to find."""
+def rankings(embeddings, labels, *, gallery=None, gallery_labels=None, distance="cosine"):
+    """For each query its ranked list of hits and misses; without itself where it is its own gallery."""
     itself = gallery is None
     embeddings = np.asarray(embeddings, dtype=np.float64)
     labels = np.asarray(labels)
     gallery = embeddings if itself else np.asarray(gallery, dtype=np.float64)
     gallery_labels = labels if itself else np.asarray(gallery_labels)
-    values = []
     for row, (query, label) in enumerate(zip(embeddings, labels, strict=True)):
         others = np.arange(len(gallery)) != row if itself else np.ones(len(gallery), dtype=bool)
-        relevant = (gallery_labels == label)[others]
-        ranked = ranking(distances(query, gallery, distance)[others], relevant)
-        values.append(measure(name, ranked) if relevant.any() else math.nan)
-    return np.array(values)
+        yield ranking(distances(query, gallery, distance)[others], (gallery_labels == label)[others]).tolist()
+
+
+def per_query(names, embeddings, labels, **options):
+    """For each measure one value per query; NaN where there is nothing to find."""
+    ranked = list(rankings(embeddings, labels, **options))
+    return {
+        name: np.array([measure(name, each) if any(each) else math.nan for each in ranked]) for name in names
+    }

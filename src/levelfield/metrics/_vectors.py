@@ -92,7 +92,7 @@ def frame_of(gallery: Tensor, distance: Distance) -> Frame:
     if distance == "cosine":
         return Frame("cosine")
     pieces = [slice(start, start + PIECE) for start in range(0, len(gallery), PIECE)]
-    sums = torch.stack([gallery[piece].double().div_(len(gallery)).sum(0) for piece in pieces])
+    sums = torch.stack([(gallery[piece].double() / len(gallery)).sum(0) for piece in pieces])
     centred = Frame("euclidean", sums.sum(0))
     unit = max(float(centred.place(gallery[piece]).abs().max()) for piece in pieces) or 1.0
     radius = max(float(length(centred.place(gallery[piece]) / unit).max()) for piece in pieces) or 1.0
