@@ -1,0 +1,1 @@
+"""Small studies of single claims, each run from scratch by one function."""

@@ -1,0 +1,107 @@
+"""What do the measures say of embeddings that know nothing? (The reality check's Figure 2.)
+
+Random embeddings with random labels, for a growing number of classes. A measure that means something on its
+own stays near zero; NMI climbs, because clusters of few samples look pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+
+from levelfield.errors import UsageError
+from levelfield.metrics import evaluate
+from levelfield.records import write_json, write_text
+from levelfield.seeds import torch_generator
+
+MEASURES = ("precision_at_1", "r_precision", "map_at_r", "nmi", "ami", "f1")
+CLASSES = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+
+
+def run(
+    out: Path,
+    *,
+    seed: int = 0,
+    samples: int = 10_000,
+    dimensions: int = 64,
+    classes: Sequence[int] = CLASSES,
+    advance: Callable[[str], None] | None = None,
+) -> list[dict[str, float]]:
+    """Score, and write ``metrics-on-random.md``, ``.json`` and ``.png`` into ``out``.
+
+    Args:
+        out: A folder; made if it does not exist.
+        seed: Seeds embeddings, labels and k-means.
+        samples: How many embeddings.
+        dimensions: Of which size.
+        classes: How many classes, one row of the table each.
+        advance: Called with a description before each piece of work.
+    """
+    if not classes or min(classes) < 2 or max(classes) > samples // 2:
+        raise UsageError(
+            f"metrics-on-random needs numbers of classes from 2 to half of the {samples} samples, got {list(classes)}"
+        )
+    out.mkdir(parents=True, exist_ok=True)
+    rows = torch.randn(samples, dimensions, generator=torch_generator("metrics-on-random", "rows", seed))
+    table = []
+    for count in classes:
+        if advance is not None:
+            advance(f"{count} classes")
+        generator = torch_generator("metrics-on-random", "labels", seed, count)
+        labels = torch.randint(count, (samples,), generator=generator)
+        scores = evaluate(rows, labels, metrics=MEASURES, seed=seed, cluster_seeds=1)
+        table.append({"classes": count, **scores, "nmi_predicted": predicted_nmi(samples, count)})
+    write_json(out / "metrics-on-random.json", table)
+    write_text(out / "metrics-on-random.md", _as_markdown(table, samples, dimensions))
+    _draw(table, out / "metrics-on-random.png", f"{samples:,} random embeddings of dimension {dimensions}")
+    return table
+
+
+def predicted_nmi(samples: int, classes: int) -> float:
+    """Equation 7 of the paper: the NMI if each cluster holds samples of all-different classes; else NaN.
+
+    Example:
+        >>> round(100 * predicted_nmi(40_000, 10_000), 1)
+        84.9
+    """
+    per_class = samples / classes
+    return 1 - math.log(per_class) / math.log(classes) if per_class <= classes else math.nan
+
+
+def _as_markdown(table: Sequence[dict[str, float]], samples: int, dimensions: int) -> str:
+    names = list(table[0])
+    lines = [
+        "# Metrics on random embeddings",
+        "",
+        f"{samples:,} random embeddings of dimension {dimensions} with random labels, in percent. The last column "
+        "is what the paper's equation 7 predicts, 1 - log S / log C for S samples in each of C classes.",
+        "",
+        "| " + " | ".join(names) + " |",
+        "|" + "---|" * len(names),
+    ]
+    for row in table:
+        cells = [f"{row[name]:.0f}" if name == "classes" else _percent(row[name]) for name in names]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join([*lines, ""])
+
+
+def _percent(value: float) -> str:
+    return "" if math.isnan(value) else f"{100 * value:.2f}"
+
+
+def _draw(table: Sequence[dict[str, float]], path: Path, title: str) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    axes = figure.add_subplot()
+    across = [row["classes"] for row in table]
+    for name in MEASURES:
+        axes.plot(across, [100 * row[name] for row in table], marker="o", markersize=4, label=name)
+    predicted = [100 * row["nmi_predicted"] for row in table]
+    axes.plot(across, predicted, color="grey", linestyle=":", label="nmi as predicted")
+    axes.set(xscale="log", xlabel="number of classes", ylabel="score, percent", title=title, ylim=(-3, 103))
+    axes.legend(frameon=False)
+    figure.savefig(path, dpi=150)

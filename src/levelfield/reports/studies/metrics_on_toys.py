@@ -1,0 +1,104 @@
+"""Can Recall@1 tell a good space from a poor one? (The reality check's Figure 1.)
+
+Three flat spaces of two classes in layers. In all three a sample's nearest neighbour is of its class, so
+Recall@1 is near 100%, and k-means cuts across the layers, so NMI and F1 say the same of all three. Only MAP@R
+sees that the classes are torn into eight layers, four, or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from levelfield.errors import UsageError
+from levelfield.metrics import Scores, evaluate
+from levelfield.records import write_json, write_text
+from levelfield.seeds import torch_generator
+
+MEASURES = ("precision_at_1", "recall_at_2", "r_precision", "map_at_r", "nmi", "f1")
+LAYERS = {"torn": 8, "mixed": 4, "apart": 2}
+LENGTH, HEIGHT = 8.0, 3.0
+
+
+@dataclass(frozen=True)
+class Toy:
+    """One space: points (N, 2) and their class (N,), 0 or 1."""
+
+    name: str
+    points: Tensor
+    labels: Tensor
+
+
+def layers(name: str, count: int, *, samples: int, seed: int) -> Toy:
+    """``count`` thin layers of alternating class, one above the other, on the same height in all.
+
+    Example:
+        >>> layers("torn", 8, samples=400, seed=0).points.shape
+        torch.Size([400, 2])
+    """
+    generator = torch_generator("metrics-on-toys", name, seed)
+    layer = torch.arange(samples) % count
+    across = LENGTH * torch.rand(samples, generator=generator)
+    thickness = 0.15 * HEIGHT / (count - 1)
+    up = HEIGHT * layer / (count - 1) + thickness * torch.randn(samples, generator=generator)
+    return Toy(name, torch.stack([across, up], 1), layer % 2)
+
+
+def run(
+    out: Path, *, seed: int = 0, samples: int = 1200, advance: Callable[[str], None] | None = None
+) -> dict[str, Scores]:
+    """Score the toys, and write ``metrics-on-toys.md``, ``.json`` and ``.png`` into ``out``.
+
+    Args:
+        out: A folder; made if it does not exist.
+        seed: Seeds the points and k-means.
+        samples: Points per toy.
+        advance: Called with a description before each piece of work.
+    """
+    if samples < 32:
+        raise UsageError(f"metrics-on-toys needs at least 32 samples, got {samples}")
+    out.mkdir(parents=True, exist_ok=True)
+    toys = [layers(name, count, samples=samples, seed=seed) for name, count in LAYERS.items()]
+    found = {}
+    for toy in toys:
+        if advance is not None:
+            advance(f"the space {toy.name}")
+        found[toy.name] = evaluate(toy.points, toy.labels, metrics=MEASURES, distance="euclidean", seed=seed)
+    write_json(out / "metrics-on-toys.json", {name: scores.as_dict() for name, scores in found.items()})
+    write_text(out / "metrics-on-toys.md", _as_markdown(found))
+    _draw(toys, found, out / "metrics-on-toys.png")
+    return found
+
+
+def _as_markdown(found: dict[str, Scores]) -> str:
+    lines = [
+        "# Metrics on toys",
+        "",
+        "Three spaces of two classes, in percent.",
+        "",
+        "| space | " + " | ".join(MEASURES) + " |",
+        "|" + "---|" * (len(MEASURES) + 1),
+    ]
+    for name, scores in found.items():
+        lines.append(f"| {name} | " + " | ".join(f"{100 * value:.1f}" for value in scores.values()) + " |")
+    return "\n".join([*lines, ""])
+
+
+def _draw(toys: Sequence[Toy], found: dict[str, Scores], path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(12, 4), layout="constrained")
+    for axes, toy in zip(figure.subplots(1, len(toys)), toys, strict=True):
+        for label, colour in ((0, "tab:blue"), (1, "tab:orange")):
+            axes.scatter(*toy.points[toy.labels == label].T, s=4, color=colour)
+        scores = found[toy.name]
+        shown = ("precision_at_1", "nmi", "f1", "map_at_r")
+        axes.set_title(
+            f"{toy.name}\n" + "  ".join(f"{name} {100 * scores[name]:.1f}" for name in shown), fontsize=9
+        )
+        axes.set(xticks=[], yticks=[], aspect="equal")
+    figure.savefig(path, dpi=150)
