@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +38,7 @@ class CountingImages:
 
     def read(self, row: int) -> Tensor:
         if row == self.broken:
-            raise OSError("killed")
+            raise KeyboardInterrupt
         self.reads.append(row)
         return self.pixels[row]
 
@@ -74,7 +76,7 @@ def embedder(seed: int = 0, pooling: str = "avg") -> models.Embedder:
 def compute(folder: Path, source: CountingImages | None = None, **options: Any) -> FeatureStore:
     arguments: dict[str, Any] = {
         "embedder": embedder(),
-        "images": source or images(),
+        "images": images() if source is None else source,
         "dataset": "fingerprint",
         "part": "all",
         "transform": create("none", train=False),
@@ -125,7 +127,7 @@ def test_whatever_features_depend_on_makes_new_ones(tmp_path: Path, change: dict
 
 
 def test_a_kill_loses_only_the_shard_under_way(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="what was computed is kept"):
+    with pytest.raises(KeyboardInterrupt):
         compute(tmp_path, images(broken=13))
     assert rows_read(tmp_path) == set(range(12, COUNT))
     assert torch.equal(compute(tmp_path).all(), compute(tmp_path / "fresh").all())
@@ -171,7 +173,7 @@ def test_views_differ_from_each_other_and_leave_view_0_as_it_was(tmp_path: Path)
 def test_views_are_the_same_after_a_kill_and_another_with_another_seed(tmp_path: Path) -> None:
     options: dict[str, Any] = {"augment": Noise(), "views": 1}
     whole = compute(tmp_path / "whole", **options)
-    with pytest.raises(RunError):
+    with pytest.raises(KeyboardInterrupt):
         compute(tmp_path / "killed", images(broken=13), **options)
     assert torch.equal(compute(tmp_path / "killed", **options).all(1), whole.all(1))
     assert not torch.equal(compute(tmp_path / "whole", seed=1, **options).all(1), whole.all(1))
@@ -222,6 +224,28 @@ def test_a_folder_that_cannot_be_written_is_one_clear_line(tmp_path: Path) -> No
     (tmp_path / "file").write_text("")
     with pytest.raises(RunError, match="cannot keep features in"):
         compute(tmp_path / "file")
+
+
+def test_a_full_disk_is_one_clear_line_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, writes = os.pwrite, []
+
+    def full(descriptor: int, data: bytes, offset: int) -> int:
+        writes.append(offset)
+        if len(writes) == 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(descriptor, data, offset)
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(RunError, match=r"No space left on device; make room .* what was computed is kept"):
+        compute(tmp_path)
+    assert rows_read(tmp_path) == set(range(12, COUNT))
+
+
+def test_no_images_is_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no images"):
+        compute(tmp_path, images().select(np.array([], dtype=np.int64)))
 
 
 def test_rows_key_sees_order_and_content() -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
+
+from levelfield.errors import RunError
 
 SHARD_ROWS = 512
 BYTES_PER_VALUE = 4
@@ -48,23 +51,27 @@ class FeatureFile:
         ]
         if not self.path.exists():
             return shards
-        with self.path.open("rb") as file:
+        with disk_errors(self.path), self.path.open("rb") as file:
             return [shard for shard in shards if not self._is_sound(file.fileno(), *shard)]
 
     def write(self, view: int, start: int, features: Tensor) -> None:
         """Write one shard of features (n x width): first the numbers, then their checksum."""
         data = features.numpy().astype("<f4").tobytes()
+        with disk_errors(self.path):
+            self._write_numbers(data, self._offset(view, start))
+            self._checksums[_name(view, start)] = hashlib.sha256(data).hexdigest()
+            self._write_manifest()
+
+    def _write_numbers(self, data: bytes, offset: int) -> None:
         # Through the file, not through a map of it: a full disk is then an error and not a crash.
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o666)
         try:
             written = 0
             while written < len(data):
-                written += os.pwrite(descriptor, data[written:], self._offset(view, start) + written)
+                written += os.pwrite(descriptor, data[written:], offset + written)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        self._checksums[_name(view, start)] = hashlib.sha256(data).hexdigest()
-        self._write_manifest()
 
     def _is_sound(self, descriptor: int, view: int, start: int, stop: int) -> bool:
         expected = self._checksums.get(_name(view, start))
@@ -95,6 +102,18 @@ class FeatureFile:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(self._manifest)
+
+
+@contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """Turn a full, read-only or missing disk into one line that names the remedy."""
+    try:
+        yield
+    except OSError as error:
+        raise RunError(
+            f"cannot keep features in {path}: {error.strerror or error}; make room or choose another folder, "
+            "then give the same command again: what was computed is kept"
+        ) from error
 
 
 def _name(view: int, start: int) -> str:

@@ -24,7 +24,7 @@ from levelfield.data._dataset import Images, Rows
 from levelfield.data.transforms import Transform
 from levelfield.errors import RunError, UsageError
 from levelfield.models._embedder import Embedder
-from levelfield.models._feature_file import FeatureFile, Shape
+from levelfield.models._feature_file import FeatureFile, Shape, disk_errors
 from levelfield.models._weights import fingerprint
 from levelfield.models.extraction import Extractor, Load
 from levelfield.seeds import torch_generator
@@ -129,6 +129,8 @@ def cached_features(
     Raises:
         RunError: The disk is full, or features are not finite. What was computed before is kept.
     """
+    if len(images) == 0:
+        raise UsageError("there are no images to compute features of; check the dataset and its split")
     if (augment is None) != (views == 0) or views < 0:
         raise UsageError(f"views is {views}; augmented views need a transform for them, and none without")
     key = FeatureKey(
@@ -143,7 +145,7 @@ def cached_features(
     )
     shape = Shape(views=views + 1, rows=len(images), width=embedder.trunk.num_features)
     home = folder / key.digest()
-    with _disk_errors(home), _alone(home):
+    with _alone(home):
         file = FeatureFile(home, shape=shape, about=asdict(key))
         missing = file.missing()
         total = shape.views * shape.rows
@@ -216,18 +218,9 @@ def _finite(features: Tensor, start: int) -> Tensor:
 @contextmanager
 def _alone(home: Path) -> Iterator[None]:
     """Let one process at a time check and compute; the others wait and then find the features there."""
-    home.mkdir(parents=True, exist_ok=True)
-    with (home / ".lock").open("w") as lock:
+    with disk_errors(home):
+        home.mkdir(parents=True, exist_ok=True)
+        lock = (home / ".lock").open("w")
+    with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # goes with the process, however it ends
         yield
-
-
-@contextmanager
-def _disk_errors(home: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise RunError(
-            f"cannot keep features in {home}: {error.strerror or error}; make room or choose another folder, "
-            "then give the same command again: what was computed is kept"
-        ) from error
