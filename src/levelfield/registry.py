@@ -214,5 +214,14 @@ def _origin(target: Callable[..., Any]) -> str:
 
 
 def _same_origin(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
-    """A cell or file that is run twice may register its own plug-in again."""
-    return _origin(one) == _origin(other)
+    """A cell that is run twice, or a file that is imported under two names, may register again."""
+    if one.__qualname__ != other.__qualname__:
+        return False
+    return one.__module__ == other.__module__ or _file(one) == _file(other) is not None
+
+
+def _file(target: Callable[..., Any]) -> str | None:
+    try:
+        return inspect.getsourcefile(target)
+    except TypeError:  # built in, or made in a prompt
+        return None
