@@ -72,7 +72,7 @@ def ranks(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranks")
     workers = [subprocess.Popen([sys.executable, __file__, str(rank), str(folder)]) for rank in (0, 1)]
     for worker in workers:
-        assert worker.wait(timeout=120) == 0
+        assert worker.wait(timeout=300) == 0
     return [torch.load(folder / f"{rank}.pt") for rank in (0, 1)]
 
 
