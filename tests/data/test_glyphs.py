@@ -19,8 +19,8 @@ from levelfield.errors import RunError, UsageError
 CHARACTERS = [character for alphabet in ALPHABETS for character in alphabet.characters]
 # Letters that different scripts, or the two cases of one, write alike: at most one of each may be a class.
 CONFUSABLE = """
-    AΑА BΒВ EΕЕ ZΖz HΗН IΙІlӀון KΚКkκк MΜМм NΝ OΟОoοо0Օօ PΡРpρр TΤТ XΧХxх YΥҮ CСcсϹ SЅsѕՏ JЈյ yуУ aа eе iі jј
-    vVνѴ wW ΓГгᒥ Δᐃ ΦФф ΠПп 3Зз 6б hһհ nոп uսՍUυ gցɡ LԼւ ωѡѠ εɛƐ θѲѳΘɵ ƩΣ ÞϷ ÆӔ ƏӘǝə БƂ ЬƄ ʙв ʜн اأإآ חה
+    AΑА BΒВ EΕЕ ZΖz HΗН IΙІlӀון KΚКkκк MΜМм NΝ OΟОoοо0Օօ PΡРpρр TΤТ XΧХxхχ YΥҮ CСcсϹ SЅsѕՏ JЈյ yуУ aа eе iі jј
+    vVνѴ wW ΓГгᒥ Δᐃ ΦФфɸ ΠПп 3Зз 6б hһհ nոп uսՍUυ gցɡ9 LԼւ ωѡѠ εɛƐ θѲѳΘɵ ƩΣ ÞϷ ÆӔ ƏӘǝə БƂ ЬƄ ʙв ʜн اأإآ חה
 """.split()  # noqa: SIM905 - reads better than a list of quoted strings
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
-from scipy.fft import dctn
 
 from levelfield.data._dataset import Rows
 
@@ -41,6 +40,8 @@ def print_of(pixels: Pixels) -> Print:
         >>> print_of(np.zeros((9, 9, 3), dtype=np.uint8)).perceptual.shape
         (128,)
     """
+    from scipy.fft import dctn  # takes long to import, and every registry look-up passes by here
+
     exact = hashlib.blake2b(repr(pixels.shape).encode() + pixels.tobytes(), digest_size=16).digest()
     grey = Image.fromarray(pixels.squeeze()).convert("L")
     slopes = np.asarray(grey.resize((9, 8), Image.Resampling.BOX), dtype=np.int16)

@@ -22,13 +22,13 @@ class Alphabet(NamedTuple):
 
 ALPHABETS: tuple[Alphabet, ...] = (
     Alphabet("digits", "123456789"),
-    Alphabet("latin", "ABCDEFGHJKLMNOPQRSTUVWXYZabdefgimnqrty"),
-    Alphabet("phonetic", "ßœØƁƔƕƝƢƧƱƺƾǁǂǶȜȢȸȹȾɀɁɕɘɚɝɞɧɮɯɷɸɹɻʇʍʎʑʔʕʚʛʞʤʦʨʩʬʭ"),
-    Alphabet("greek", "ΔΞΣΦΨΩαβδεζηθιλμξπςστφχωϏϗϘϞϠϢϦϨϪϬϮϻ"),
+    Alphabet("latin", "ABCDEFGHJKLMNOPQRSTUVWXYZabdefimnqrty"),
+    Alphabet("phonetic", "ßœØƁƔƕƝƢƧƱƺƾǁǂǶȜȢȸȾɀɁɕɘɚɝɞɧɮɯɷɹɻʇʍʎʑʔʕʚʛʞʤʦʨʩʬʭ"),
+    Alphabet("greek", "ΔΞΣΦΨΩαβδεζηθιλμξπςστφωϏϗϘϞϠϢϦϨϪϬϮϻ"),
     Alphabet("cyrillic", "БДЖЛЧШЩЪЫЮЯЭцЂЉЊЋЏѢѤѦѨѪѬѮѰѸѺѼѾҐҘҠҤҦҨҬҴҼҾӇӔӘӠӺ"),
     Alphabet("armenian", "ԱԲԳԴԵԶԷԸԹԺԻԽԾԿՀՁՃՄՅՆՇՈՉՊՋՎՐՒՔՖթլխծկհձճմնչպջվփքֆ"),
-    Alphabet("georgian", "ႠႡႢႣႤႥႦႧႨႩႪႫႬႭႮႯႰႱႲႴႵႸႺႻႼႽႿაბგდეთიკლმოჟრსტუფქღყჩცწჭჯჰ"),
+    Alphabet("georgian", "ႠႡႢႣႤႥႦႧႨႩႪႫႬႭႮႰႱႲႴႵႸႺႻႼႽႿაბგდეთიკლმოჟრსტუფქღჩცწჭჯჰ"),
     Alphabet("hebrew", "אבגדהזטכלםמעףפץצקרשת"),
     Alphabet("arabic", "ءآئبتجخدرزسشصضطعغفقكلمنهويگھ"),
-    Alphabet("lao", "ກຂຄງຈຊຍດຕຖທນບປຜຝພມຣລວສຫອຮຯາໂໄ"),
+    Alphabet("lao", "ກຂຄງຈຊຍດຕຖທນປຜຝພມຣລວສອຮຯາໂໄ"),
 )

@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 def glyphs(*, samples_per_class: int = 12, size: int = 32, seed: int = 0) -> Dataset:
     """Characters of ten alphabets, each drawn in several fonts with a seeded jitter; needs no download.
 
-    354 classes in alphabet order, half of them Latin, Greek and Cyrillic, the other half Armenian, Georgian,
+    346 classes in alphabet order, half of them Latin, Greek and Cyrillic, the other half Armenian, Georgian,
     Hebrew, Arabic and Lao. Images are greyscale, 1 x ``size`` x ``size``, white ink on dark paper. The same
     options give the same pixels wherever the fonts and Pillow are the same. They are kept in the cache
     folder (``LEVELFIELD_CACHE``, else the user's own); deleting it costs a few seconds.
@@ -41,7 +41,7 @@ def glyphs(*, samples_per_class: int = 12, size: int = 32, seed: int = 0) -> Dat
     Example:
         >>> dataset = glyphs(samples_per_class=2)
         >>> len(dataset), dataset.num_classes, dataset.images.read(0).shape
-        (708, 354, torch.Size([1, 32, 32]))
+        (692, 346, torch.Size([1, 32, 32]))
     """
     if samples_per_class < 2:
         raise UsageError(f"glyphs: samples_per_class must be at least 2, got {samples_per_class}")
