@@ -100,7 +100,7 @@ class _Unit(torch.autograd.Function):
     def forward(ctx: Any, vectors: Tensor) -> Tensor:
         norms = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
         norms.masked_fill_(norms == 0, 1.0)
-        result = vectors / norms
+        result: Tensor = vectors / norms
         ctx.save_for_backward(result, norms)
         return result
 

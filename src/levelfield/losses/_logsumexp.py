@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -28,6 +29,22 @@ def log_sum_exp(matrix: Tensor, mask: Tensor, *, plus_one: bool = False) -> Tens
     return result
 
 
+def log_sum_exps(
+    matrix: Tensor, positive: Tensor, negative: Tensor, *, plus_one: bool = False
+) -> tuple[Tensor, Tensor]:
+    """:func:`log_sum_exp` over the positives and over the negatives of each row, for little more than one.
+
+    The masks must not overlap.
+
+    Example:
+        >>> row, one, two = torch.tensor([[0.0, 3.0]]), torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]])
+        >>> log_sum_exps(row, one, two)
+        (tensor([0.]), tensor([3.]))
+    """
+    pull, push = _LogSumExps.apply(matrix, positive, negative, plus_one)
+    return pull, push
+
+
 def softmax_weights(matrix: Tensor, mask: Tensor, *, plus_one: bool) -> tuple[Tensor, Tensor]:
     """:func:`log_sum_exp` and its gradient, the share of each entry in its row's sum; outside autograd.
 
@@ -35,18 +52,10 @@ def softmax_weights(matrix: Tensor, mask: Tensor, *, plus_one: bool) -> tuple[Te
         >>> softmax_weights(torch.zeros(1, 3), torch.tensor([[1.0, 1.0, 0.0]]), plus_one=False)
         (tensor([0.6931]), tensor([[0.5000, 0.5000, 0.0000]]))
     """
-    # Adding is faster than filling where the mask is zero; the exponential of FAR below is zero all the same.
-    kept = torch.add(matrix, mask - 1, alpha=FAR)
-    top = kept.amax(1, keepdim=True)
-    top = top.clamp_(min=0.0) if plus_one else top.masked_fill_(top < -FAR / 2, 0.0)
-    weights = kept.sub_(top).exp_()
-    total = weights.sum(1, keepdim=True)
-    if plus_one:
-        value = torch.log1p(total + torch.expm1(-top)) + top  # exact also where the sum is tiny
-        total = total + torch.exp(-top)
-    else:
-        value = total.log() + top
-    return value.squeeze(1), weights.div_(torch.where(total > 0, total, 1.0))
+    top = _top(matrix, mask, plus_one=plus_one)
+    weights = _exp(matrix - top).mul_(mask)
+    value, inverse = _log(weights.sum(1, keepdim=True), top, plus_one=plus_one)
+    return value, weights.mul_(inverse)
 
 
 class _LogSumExp(torch.autograd.Function):
@@ -62,3 +71,51 @@ class _LogSumExp(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         (weights,) = ctx.saved_tensors
         return weights * gradient[:, None], None, None
+
+
+class _LogSumExps(torch.autograd.Function):
+    """One exponential for both sums: each entry is taken relative to the maximum of its own kind."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, matrix: Tensor, positive: Tensor, negative: Tensor, plus_one: bool
+    ) -> tuple[Tensor, Tensor]:
+        pull_top = _top(matrix, positive, plus_one=plus_one)
+        push_top = _top(matrix, negative, plus_one=plus_one)
+        weights = _exp(torch.addcmul(matrix - push_top, positive, push_top - pull_top))
+        pull, pull_inverse = _log((weights * positive).sum(1, keepdim=True), pull_top, plus_one=plus_one)
+        push, push_inverse = _log((weights * negative).sum(1, keepdim=True), push_top, plus_one=plus_one)
+        ctx.save_for_backward(weights, positive, negative, pull_inverse, push_inverse)
+        return pull, push
+
+    @staticmethod
+    def backward(ctx: Any, pull: Tensor, push: Tensor) -> tuple[Tensor, None, None, None]:
+        weights, positive, negative, pull_inverse, push_inverse = ctx.saved_tensors
+        slope = negative * (push[:, None] * push_inverse)
+        slope.addcmul_(positive, pull[:, None] * pull_inverse)
+        return slope.mul_(weights), None, None, None
+
+
+def _top(matrix: Tensor, mask: Tensor, *, plus_one: bool) -> Tensor:
+    """The largest entry of each row that the mask admits, N x 1; zero if there is none.
+
+    On a CPU adding is much faster than filling, so the others are moved far away.
+    """
+    top = torch.add(matrix, mask - 1, alpha=FAR).amax(1, keepdim=True)
+    return top.clamp_(min=0.0) if plus_one else top.masked_fill_(top < -FAR / 2, 0.0)
+
+
+def _exp(matrix: Tensor) -> Tensor:
+    """The exponential, in place, with limits: on a CPU it is slow where it underflows."""
+    limit = -math.log(torch.finfo(matrix.dtype).tiny) - 1
+    return matrix.clamp_(min=-limit, max=limit).exp_()
+
+
+def _log(total: Tensor, top: Tensor, *, plus_one: bool) -> tuple[Tensor, Tensor]:
+    """The logarithm (N) of sums relative to ``top`` (both N x 1), and what divides by the sum (N x 1)."""
+    if plus_one:
+        value = torch.log1p(total + torch.expm1(-top)) + top  # exact also where the sum is tiny
+        total = total + torch.exp(-top)
+    else:
+        value = total.log() + top
+    return value.squeeze(1), torch.where(total > 0, 1 / total, 0.0)

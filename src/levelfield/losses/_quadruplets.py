@@ -7,17 +7,14 @@ less what it finds in those of its own two classes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from levelfield.losses._parts import parts
 from levelfield.losses._reduction import Sum, with_gradient
 from levelfield.miners import Triplets
-
-ENTRIES_AT_ONCE = 1 << 21
-"""How many pairs are looked up at a time."""
 
 
 def quadruplet_sum(distances: Tensor, labels: Tensor, *, margin: float) -> Sum:
@@ -44,7 +41,7 @@ def quadruplet_sum(distances: Tensor, labels: Tensor, *, margin: float) -> Sum:
         total, nonzero = steps.new_zeros(()), torch.zeros((), dtype=torch.int64, device=labels.device)
         gradient = torch.zeros_like(distances)
         pulls = torch.zeros_like(steps)
-        for rows in _blocks(len(labels), len(labels)):
+        for rows in parts(len(labels), len(labels)):
             row, column = (~same[rows]).nonzero(as_tuple=True)
             row = row + rows.start
             lengths = distances[row, column].double()
@@ -76,7 +73,7 @@ def mined_quadruplet_sum(distances: Tensor, labels: Tensor, triplets: Triplets, 
         gradient = torch.zeros_like(distances)
         total = distances.new_zeros(())
         counts, nonzero = (torch.zeros((), dtype=torch.int64, device=labels.device) for _ in range(2))
-        for part in _blocks(len(triplets.anchor), len(labels)):
+        for part in parts(len(triplets.anchor), len(labels)):
             i, j, k = triplets.anchor[part], triplets.positive[part], triplets.negative[part]
             third = (labels != labels[i][:, None]) & (labels != labels[k][:, None])
             violation = distances[i, j][:, None] + margin - distances[k]
@@ -128,8 +125,3 @@ def _number_of_quadruplets(group: Tensor, same: Tensor) -> Tensor:
     positives = sizes * (sizes - 1)
     apart = (~same).sum() - 2 * sizes * (len(group) - sizes)
     return (positives * apart).sum()
-
-
-def _blocks(number: int, width: int) -> Iterator[slice]:
-    step = max(1, ENTRIES_AT_ONCE // max(width, 1))
-    return (slice(start, min(start + step, number)) for start in range(0, number, step))

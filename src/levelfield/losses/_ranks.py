@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-ENTRIES_AT_ONCE = 1 << 22
-"""How many comparisons are held in memory at a time."""
+from levelfield.losses._parts import parts
 
 
 class Ranks(NamedTuple):
@@ -50,7 +48,7 @@ class _SoftRanks(torch.autograd.Function):
         ctx.temperature = temperature
         overall = similarity.new_ones(len(anchor))
         among_positives = similarity.new_ones(len(anchor))
-        for part in _parts(len(anchor), len(similarity)):
+        for part in parts(len(anchor), len(similarity)):
             above = _comparisons(similarity, anchor[part], other[part], temperature)
             overall[part] += above.sum(1)
             among_positives[part] += above.mul_(positive[anchor[part]]).sum(1)
@@ -60,18 +58,13 @@ class _SoftRanks(torch.autograd.Function):
     def backward(ctx: Any, overall: Tensor, among_positives: Tensor) -> tuple[Tensor, None, None, None, None]:
         similarity, positive, anchor, other = ctx.saved_tensors
         gradient = torch.zeros_like(similarity)
-        for part in _parts(len(anchor), len(similarity)):
+        for part in parts(len(anchor), len(similarity)):
             above = _comparisons(similarity, anchor[part], other[part], ctx.temperature)
             slope = above.mul_(1 - above).div_(ctx.temperature)
             slope *= torch.addcmul(overall[part, None], positive[anchor[part]], among_positives[part, None])
             gradient.index_add_(0, anchor[part], slope)
             gradient[anchor[part], other[part]] -= slope.sum(1)
         return gradient, None, None, None, None
-
-
-def _parts(number: int, width: int) -> Iterator[slice]:
-    step = max(1, ENTRIES_AT_ONCE // max(width, 1))
-    return (slice(start, start + step) for start in range(0, number, step))
 
 
 def _comparisons(similarity: Tensor, anchor: Tensor, other: Tensor, temperature: float) -> Tensor:

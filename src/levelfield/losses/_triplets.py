@@ -7,7 +7,6 @@ how many positives it violates and by how much, and with it the gradient, which 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -33,12 +32,6 @@ class Positives(NamedTuple):
         table = matrix.new_full((len(matrix), self.width), fill)
         table[self.row, self.slot] = matrix[self.row, self.column]
         return table
-
-    def layers(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """The pairs in portions that hold each anchor once at most: rows and columns of one slot."""
-        order = self.slot.argsort(stable=True)
-        sizes = torch.bincount(self.slot, minlength=self.width).tolist()
-        yield from zip(self.row[order].split(sizes), self.column[order].split(sizes), strict=True)
 
 
 def positives_of(mask: Tensor) -> Positives:

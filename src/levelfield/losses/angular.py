@@ -12,8 +12,8 @@ from levelfield.losses import register
 from levelfield.losses._distances import checked, products, unit
 from levelfield.losses._logsumexp import softmax_weights
 from levelfield.losses._module import EmbeddingLoss
+from levelfield.losses._parts import parts
 from levelfield.losses._reduction import Reduction, Sum, with_gradient
-from levelfield.losses._triplets import positives_of
 from levelfield.losses.npair import mean_square_norm, npair_of_all
 from levelfield.miners import Tuples
 from levelfield.miners._convert import pair_masks
@@ -68,7 +68,7 @@ def angular(
 
 
 def angular_sum(cosine: Tensor, positive: Tensor, negative: Tensor, *, alpha: float) -> Sum:
-    """The sum of the angular part over positive pairs, one positive of every anchor at a time.
+    """The sum of the angular part over positive pairs, as many at a time as memory allows.
 
     Args:
         cosine: B x B.
@@ -83,10 +83,11 @@ def angular_sum(cosine: Tensor, positive: Tensor, negative: Tensor, *, alpha: fl
     """
     slope = math.tan(math.radians(alpha)) ** 2
     with torch.no_grad():
-        where = positives_of(positive)
+        row, column = positive.nonzero(as_tuple=True)
         gradient = torch.zeros_like(cosine)
         total = cosine.new_zeros(())
-        for anchor, other in where.layers():
+        for part in parts(len(row), len(cosine)):
+            anchor, other = row[part], column[part]
             inside = 4 * slope * (cosine[anchor] + cosine[other])
             inside -= 2 * (1 + slope) * cosine[anchor, other][:, None]
             losses, weights = softmax_weights(inside, negative[anchor], plus_one=True)

@@ -10,7 +10,7 @@ from torch.nn.functional import softplus
 
 from levelfield.losses import register
 from levelfield.losses._distances import checked, products, unit
-from levelfield.losses._logsumexp import log_sum_exp
+from levelfield.losses._logsumexp import log_sum_exps
 from levelfield.losses._module import EmbeddingLoss
 from levelfield.losses._reduction import Reduction, reduce
 from levelfield.miners import Tuples
@@ -50,9 +50,10 @@ def circle(
     """
     similarity = products(unit(checked(embeddings, labels)))
     positive, negative = pair_masks(labels, tuples, dtype=similarity.dtype)
-    fixed = similarity.detach()
-    pull = log_sum_exp(torch.relu(1 + m - fixed) * (1 - m - similarity) * gamma, positive)
-    push = log_sum_exp(torch.relu(fixed + m) * (similarity - m) * gamma, negative)
+    margins = m + (1 - 2 * m) * positive
+    with torch.no_grad():
+        weights = torch.relu(similarity + m) * negative - torch.relu(1 + m - similarity) * positive
+    pull, push = log_sum_exps((similarity - margins) * weights.mul_(gamma), positive, negative)
     losses = softplus(pull + push)
     complete = positive.amax(1) * negative.amax(1)
     return reduce(losses, complete, reduction)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from levelfield.losses import register
 from levelfield.losses._distances import checked, euclidean, unit
-from levelfield.losses._logsumexp import log_sum_exp
+from levelfield.losses._logsumexp import log_sum_exps
 from levelfield.losses._module import EmbeddingLoss
 from levelfield.losses._reduction import Reduction, reduce
 from levelfield.losses.npair import mean_square_norm
@@ -55,7 +55,10 @@ def generalized_lifted(
     vectors = checked(embeddings, labels)
     distances = euclidean(unit(vectors) if normalize else vectors)
     positive, negative = pair_masks(labels, tuples, dtype=vectors.dtype)
-    losses = torch.relu(log_sum_exp(distances, positive) + log_sum_exp(margin - distances, negative))
+    # Distances for the positives, margin - distances for the negatives.
+    exponents = margin * negative + distances * (positive - negative)
+    pull, push = log_sum_exps(exponents, positive, negative)
+    losses = torch.relu(pull + push)
     complete = positive.amax(1) * negative.amax(1)
     return reduce(losses, complete, reduction) + l2 * complete.amax() * mean_square_norm(vectors)
 

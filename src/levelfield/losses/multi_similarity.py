@@ -9,7 +9,7 @@ from torch import Tensor
 
 from levelfield.losses import register
 from levelfield.losses._distances import checked, products, unit
-from levelfield.losses._logsumexp import log_sum_exp
+from levelfield.losses._logsumexp import log_sum_exps
 from levelfield.losses._module import EmbeddingLoss
 from levelfield.losses._reduction import Reduction, reduce
 from levelfield.miners import Tuples
@@ -52,10 +52,9 @@ def multi_similarity(
     """
     similarity = products(unit(checked(embeddings, labels)))
     positive, negative = pair_masks(labels, tuples, dtype=similarity.dtype)
-    shifted = similarity - base
-    pull = log_sum_exp(shifted * -alpha, positive, plus_one=True) / alpha
-    push = log_sum_exp(shifted * beta, negative, plus_one=True) / beta
-    losses = pull + push
+    sharpness = beta - (alpha + beta) * positive
+    pull, push = log_sum_exps((similarity - base) * sharpness, positive, negative, plus_one=True)
+    losses = pull / alpha + push / beta
     return reduce(losses, torch.ones_like(losses), reduction)
 
 

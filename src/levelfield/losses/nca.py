@@ -6,10 +6,11 @@ from functools import partial
 
 import torch
 from torch import Tensor
+from torch.nn.functional import softplus
 
 from levelfield.losses import register
 from levelfield.losses._distances import checked, euclidean, unit
-from levelfield.losses._logsumexp import log_sum_exp
+from levelfield.losses._logsumexp import log_sum_exps
 from levelfield.losses._module import EmbeddingLoss
 from levelfield.losses._reduction import Reduction, reduce
 from levelfield.miners import Tuples
@@ -50,9 +51,9 @@ def nca(
     vectors = checked(embeddings, labels)
     closeness = euclidean(unit(vectors) if normalize else vectors, squared=True) * -softmax_scale
     positive, negative = pair_masks(labels, tuples, dtype=vectors.dtype)
+    own, others = log_sum_exps(closeness, positive, negative)
     valid = positive.amax(1)
-    picked = log_sum_exp(closeness, positive)
-    losses = torch.where(valid > 0, log_sum_exp(closeness, positive + negative) - picked, 0.0)
+    losses = softplus(torch.where(valid > 0, others - own, 0.0))
     return reduce(losses, valid, reduction)
 
 
