@@ -1,5 +1,7 @@
 """The protocol: search, selection, confirmation, and the guard before the test set."""
 
+from levelfield.protocol._confirmation import Confirmation, read_confirmation
+from levelfield.protocol._importance import importance, searched_space
 from levelfield.protocol._resolve import Resolved, resolve
 from levelfield.protocol._results import SETTINGS, Comparison, Result, collect
 from levelfield.protocol._run import Progress, run
@@ -8,12 +10,16 @@ from levelfield.protocol._search import search_id, select
 __all__ = [
     "SETTINGS",
     "Comparison",
+    "Confirmation",
     "Progress",
     "Resolved",
     "Result",
     "collect",
+    "importance",
+    "read_confirmation",
     "resolve",
     "run",
     "search_id",
+    "searched_space",
     "select",
 ]

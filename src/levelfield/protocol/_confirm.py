@@ -38,6 +38,7 @@ from levelfield.train import (
 )
 
 TEST_PART = "test"
+SPECTRUM = "spectrum"
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ def score_rerun(job: ScoreJob) -> None:
         per_fold, together = _embed_pretrained(job, test)
     scores = [_evaluate(embeddings, test, job.metrics) for embeddings in per_fold]
     concatenated = _evaluate(together, test, job.metrics)
-    _save_per_query(job, scores, concatenated)
+    _save_arrays(job, scores, concatenated, metrics.spectrum(together))
     write_json(
         job.out,
         {
@@ -228,9 +229,11 @@ def _evaluate(embeddings: Tensor, test: Dataset, wanted: tuple[str, ...]) -> met
     )
 
 
-def _save_per_query(job: ScoreJob, folds: list[metrics.Scores], together: metrics.Scores) -> None:
-    """Keep what each query scored: significance tests pair methods query by query."""
-    tensors: dict[str, Tensor] = {}
+def _save_arrays(
+    job: ScoreJob, folds: list[metrics.Scores], together: metrics.Scores, spectrum: np.ndarray
+) -> None:
+    """Keep what each query scored: significance tests pair methods query by query. And the spectrum."""
+    tensors = {SPECTRUM: torch.as_tensor(spectrum, dtype=torch.float32)}
     for name in job.metrics:
         if name not in together.per_query:
             continue  # a measure of the whole space, such as NMI, has no value per query

@@ -1,7 +1,7 @@
 """The next hyperparameters to try, as a pure function of the trials before.
 
 Nothing but the finished trials and the seed decides what trial n tries: no state of an optimiser has to
-survive a kill. This is the only importer of Optuna.
+survive a kill.
 """
 
 from __future__ import annotations
@@ -73,20 +73,24 @@ def _levels(dimension: Dimension) -> list[Value]:
 def _optuna_point(
     space: Space, observed: Sequence[Observation], *, sampler: str, seed: int
 ) -> dict[str, Value]:
+    complete = [(trial.hyperparameters, trial.score) for trial in observed if trial.score is not None]
+    study = study_of(space, complete, sampler=_sampler(sampler, seed % 2**32))
+    distributions = {name: _distribution(dimension) for name, dimension in space.items()}
+    asked = study.ask(fixed_distributions=distributions)
+    return {name: asked.params[name] for name in space}
+
+
+def study_of(space: Space, complete: Sequence[tuple[dict[str, Value], float]], *, sampler: Any = None) -> Any:
+    """An Optuna study in memory that holds complete trials: hyperparameters and score."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     distributions = {name: _distribution(dimension) for name, dimension in space.items()}
-    study = optuna.create_study(direction="maximize", sampler=_sampler(sampler, seed % 2**32))
-    for trial in observed:
-        if trial.score is None:
-            continue
-        inside = {name: trial.hyperparameters[name] for name in space}
-        study.add_trial(
-            optuna.trial.create_trial(params=inside, distributions=distributions, value=trial.score)
-        )
-    asked = study.ask(fixed_distributions=distributions)
-    return {name: asked.params[name] for name in space}
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    for hyperparameters, score in complete:
+        inside = {name: hyperparameters[name] for name in space}
+        study.add_trial(optuna.trial.create_trial(params=inside, distributions=distributions, value=score))
+    return study
 
 
 def _sampler(name: str, seed: int) -> Any:

@@ -1,0 +1,84 @@
+"""Which hyperparameters mattered in a search, read from its trials."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from levelfield import methods
+from levelfield.config import MethodSpec
+from levelfield.errors import UsageError
+from levelfield.protocol._optimise import study_of
+from levelfield.space import Choice, Dimension, Float, Int, Space, Value
+
+FEWEST_TRIALS = 4
+
+
+def importance(space: Space, trials: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """The share of each hyperparameter in reaching the best scores, most important first; sums to 1.
+
+    PED-ANOVA, as Optuna computes it: how much the best tenth of the trials (at least two) differ from all
+    in where they lie. Empty with fewer than four complete trials or nothing that varies.
+
+    Args:
+        space: What was searched.
+        trials: As recorded: "hyperparameters" and "score", None of a failed one.
+
+    Example:
+        >>> trials = [{"hyperparameters": {"a": i / 9, "b": i * 7 % 10 / 9}, "score": i} for i in range(10)]
+        >>> found = importance({"a": Float(0.0, 1.0), "b": Float(0.0, 1.0)}, trials)
+        >>> list(found), round(sum(found.values()), 6)
+        (['a', 'b'], 1.0)
+    """
+    done = [trial for trial in trials if trial["score"] is not None]
+    varied = {
+        name: dimension
+        for name, dimension in space.items()
+        if len({trial["hyperparameters"].get(name) for trial in done}) > 1
+    }
+    if len(done) < FEWEST_TRIALS or not varied:
+        return {}
+    if len(varied) == 1:
+        return dict.fromkeys(varied, 1.0)
+    import optuna
+
+    study = study_of(varied, [(trial["hyperparameters"], trial["score"]) for trial in done])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PED-ANOVA is marked experimental in some releases
+        evaluator = optuna.importance.PedAnovaImportanceEvaluator()
+        found = optuna.importance.get_param_importances(study, evaluator=evaluator)
+    return {name: float(share) for name, share in found.items()}
+
+
+def searched_space(spec: Mapping[str, Any], trials: Sequence[Mapping[str, Any]]) -> dict[str, Dimension]:
+    """What a search on record ranged over.
+
+    The method's space where it is known here and holds what was tried; for a method whose file is not
+    loaded, or of another version, the range of the values tried.
+
+    Args:
+        spec: The method's entry in the recorded experiment.
+        trials: Its recorded trials.
+    """
+    try:
+        known: Space = methods.resolve(MethodSpec(**spec)).space
+    except UsageError:
+        known = {}
+    names = dict.fromkeys(name for trial in trials for name in trial["hyperparameters"])
+    space = {}
+    for name in names:
+        values = [t["hyperparameters"][name] for t in trials if name in t["hyperparameters"]]
+        dimension = known.get(name)
+        holds = dimension is not None and all(dimension.contains(value) for value in values)
+        space[name] = dimension if dimension is not None and holds else _range_of(values)
+    return space
+
+
+def _range_of(values: Sequence[Value]) -> Dimension:
+    if any(isinstance(value, bool | str) for value in values):
+        return Choice(*dict.fromkeys(values))
+    numbers = [value for value in values if isinstance(value, int | float)]
+    if all(isinstance(value, int) for value in numbers):
+        return Int(int(min(numbers)), int(max(numbers)))
+    return Float(float(min(numbers)), float(max(numbers)))
