@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -54,9 +55,9 @@ class Scores(Mapping[str, float]):
         return len(self.means)
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything but the values per query, ready for JSON."""
+        """Everything but the values per query, ready for JSON; NaN and infinity become None."""
         return {
-            "scores": dict(self.means),
+            "scores": {name: value if isfinite(value) else None for name, value in self.means.items()},
             "intervals": {name: list(bounds) for name, bounds in self.intervals.items()},
             "spread": dict(self.spread),
             "queries": self.queries,

@@ -1,4 +1,4 @@
-"""What do the measures say of embeddings that know nothing? (The reality check's Figure 2.)
+"""What do the measures say of embeddings that know nothing? The reality check's Figure 2.
 
 Random embeddings with random labels, for a growing number of classes. A measure that means something on its
 own stays near zero; NMI climbs, because clusters of few samples look pure.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import torch
 
@@ -18,6 +19,7 @@ from levelfield.records import write_json, write_text
 from levelfield.seeds import torch_generator
 
 MEASURES = ("precision_at_1", "r_precision", "map_at_r", "nmi", "ami", "f1")
+Row: TypeAlias = dict[str, Any]
 CLASSES = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 
 
@@ -29,7 +31,7 @@ def run(
     dimensions: int = 64,
     classes: Sequence[int] = CLASSES,
     advance: Callable[[str], None] | None = None,
-) -> list[dict[str, float]]:
+) -> list[Row]:
     """Score, and write ``metrics-on-random.md``, ``.json`` and ``.png`` into ``out``.
 
     Args:
@@ -42,7 +44,8 @@ def run(
     """
     if not classes or min(classes) < 2 or max(classes) > samples // 2:
         raise UsageError(
-            f"metrics-on-random needs numbers of classes from 2 to half of the {samples} samples, got {list(classes)}"
+            f"metrics-on-random needs numbers of classes from 2 to half of the {samples} samples, "
+            f"got {list(classes)}"
         )
     out.mkdir(parents=True, exist_ok=True)
     rows = torch.randn(samples, dimensions, generator=torch_generator("metrics-on-random", "rows", seed))
@@ -60,24 +63,24 @@ def run(
     return table
 
 
-def predicted_nmi(samples: int, classes: int) -> float:
-    """Equation 7 of the paper: the NMI if each cluster holds samples of all-different classes; else NaN.
+def predicted_nmi(samples: int, classes: int) -> float | None:
+    """Equation 7 of the paper: the NMI if no cluster holds two samples of a class; None if some must.
 
     Example:
         >>> round(100 * predicted_nmi(40_000, 10_000), 1)
         84.9
     """
     per_class = samples / classes
-    return 1 - math.log(per_class) / math.log(classes) if per_class <= classes else math.nan
+    return 1 - math.log(per_class) / math.log(classes) if per_class <= classes else None
 
 
-def _as_markdown(table: Sequence[dict[str, float]], samples: int, dimensions: int) -> str:
+def _as_markdown(table: Sequence[Row], samples: int, dimensions: int) -> str:
     names = list(table[0])
     lines = [
         "# Metrics on random embeddings",
         "",
-        f"{samples:,} random embeddings of dimension {dimensions} with random labels, in percent. The last column "
-        "is what the paper's equation 7 predicts, 1 - log S / log C for S samples in each of C classes.",
+        f"{samples:,} random embeddings of dimension {dimensions} with random labels, in percent. The last "
+        "column is what the paper's equation 7 predicts, 1 - log S / log C for S samples per class.",
         "",
         "| " + " | ".join(names) + " |",
         "|" + "---|" * len(names),
@@ -88,11 +91,11 @@ def _as_markdown(table: Sequence[dict[str, float]], samples: int, dimensions: in
     return "\n".join([*lines, ""])
 
 
-def _percent(value: float) -> str:
-    return "" if math.isnan(value) else f"{100 * value:.2f}"
+def _percent(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.2f}"
 
 
-def _draw(table: Sequence[dict[str, float]], path: Path, title: str) -> None:
+def _draw(table: Sequence[Row], path: Path, title: str) -> None:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 4.5), layout="constrained")
@@ -100,8 +103,11 @@ def _draw(table: Sequence[dict[str, float]], path: Path, title: str) -> None:
     across = [row["classes"] for row in table]
     for name in MEASURES:
         axes.plot(across, [100 * row[name] for row in table], marker="o", markersize=4, label=name)
-    predicted = [100 * row["nmi_predicted"] for row in table]
-    axes.plot(across, predicted, color="grey", linestyle=":", label="nmi as predicted")
+    known = [row for row in table if row["nmi_predicted"] is not None]
+    predicted = [100 * row["nmi_predicted"] for row in known]
+    axes.plot(
+        [row["classes"] for row in known], predicted, color="grey", linestyle=":", label="nmi, equation 7"
+    )
     axes.set(xscale="log", xlabel="number of classes", ylabel="score, percent", title=title, ylim=(-3, 103))
     axes.legend(frameon=False)
     figure.savefig(path, dpi=150)

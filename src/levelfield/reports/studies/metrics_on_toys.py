@@ -1,4 +1,4 @@
-"""Can Recall@1 tell a good space from a poor one? (The reality check's Figure 1.)
+"""Can Recall@1 tell a good space from a poor one? The reality check's Figure 1.
 
 Three flat spaces of two classes in layers. In all three a sample's nearest neighbour is of its class, so
 Recall@1 is near 100%, and k-means cuts across the layers, so NMI and F1 say the same of all three. Only MAP@R
@@ -49,7 +49,7 @@ def layers(name: str, count: int, *, samples: int, seed: int) -> Toy:
 
 
 def run(
-    out: Path, *, seed: int = 0, samples: int = 1200, advance: Callable[[str], None] | None = None
+    out: Path, *, seed: int = 0, samples: int = 800, advance: Callable[[str], None] | None = None
 ) -> dict[str, Scores]:
     """Score the toys, and write ``metrics-on-toys.md``, ``.json`` and ``.png`` into ``out``.
 
