@@ -32,8 +32,8 @@ def is_archive(file: Path) -> bool:
     return file.name.lower().endswith(_SUFFIXES)
 
 
-def unpack(archive: Path, into: Path) -> int:
-    """Unpack ``archive`` into the folder ``into`` and return the number of files.
+def unpack(archive: Path, into: Path) -> list[Path]:
+    """Unpack ``archive`` into the folder ``into`` and return where its files are now.
 
     Every member is checked before it is written, into a folder beside ``into``; only when all of them are
     there are they moved to their places. A refused archive leaves nothing behind.
@@ -48,8 +48,8 @@ def unpack(archive: Path, into: Path) -> int:
         shutil.rmtree(waiting, ignore_errors=True)
         waiting.mkdir(parents=True)
         try:
-            count = _unpack(archive, waiting)
-            _move(waiting, into)
+            _unpack(archive, waiting)
+            return _move(waiting, into)
         finally:
             shutil.rmtree(waiting, ignore_errors=True)
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
@@ -60,7 +60,6 @@ def unpack(archive: Path, into: Path) -> int:
         raise RunError(
             f"cannot unpack {archive.name} into {into}: {error.strerror}; make room and try again"
         ) from error
-    return count
 
 
 def _damaged(archive: Path, error: Exception) -> ArchiveError:
@@ -68,11 +67,9 @@ def _damaged(archive: Path, error: Exception) -> ArchiveError:
     return ArchiveError(f"{archive} is damaged ({reason}); remove it and fetch it again")
 
 
-def _unpack(archive: Path, waiting: Path) -> int:
+def _unpack(archive: Path, waiting: Path) -> None:
     budget = max(MIN_BUDGET, MAX_RATIO * archive.stat().st_size)
-    count = 0
-    for name, size, source in _members(archive):
-        count += 1
+    for count, (name, size, source) in enumerate(_members(archive), 1):
         budget -= size
         if budget < 0 or count > MAX_MEMBERS:
             raise ArchiveError(
@@ -86,7 +83,6 @@ def _unpack(archive: Path, waiting: Path) -> int:
             shutil.copyfileobj(source, stream)
             if stream.tell() != size:
                 raise EOFError(f"{name} ends early")
-    return count
 
 
 def _members(archive: Path) -> Iterator[tuple[PurePosixPath, int, IO[bytes]]]:
@@ -122,9 +118,11 @@ def _safe(archive: Path, name: str) -> PurePosixPath:
     return path
 
 
-def _move(source: Path, target: Path) -> None:
+def _move(source: Path, target: Path) -> list[Path]:
+    moved = []
     for file in sorted(source.rglob("*")):
         if file.is_file():
             place = target / file.relative_to(source)
             place.parent.mkdir(parents=True, exist_ok=True)
-            file.replace(place)
+            moved.append(file.replace(place))
+    return moved

@@ -37,7 +37,7 @@ _STANFORD = "http://ai.stanford.edu/~jkrause/car196"
         ),
     ),
     by_hand="the official address has been taken down at times: put car_ims.tgz into ROOT and cars_annos.mat "
-    "into ROOT/cars196 from any copy, and fetch again; checksums are compared with the official ones",
+    "into ROOT/cars196 from any copy, and fetch again; they are compared with the known checksums",
 )
 def cars196(*, root: str = "data") -> Dataset:
     """Cars196: 16,185 photographs of 196 models of cars.

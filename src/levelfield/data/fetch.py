@@ -20,7 +20,7 @@ def terms(name: str) -> str:
     """What a user must know before fetching: licence, source, citation, checksums."""
     card = _card(name)
     known = sum(1 for file in card.downloads if file.md5 or file.md5_url)
-    checks = f"{known} of {len(card.downloads)} files have a published checksum" if card.downloads else "none"
+    checks = f"{known} of {len(card.downloads)} files have a known checksum" if card.downloads else "none"
     lines = [
         f"dataset:   {name}: {card.summary}",
         f"licence:   {card.licence}",
@@ -75,7 +75,8 @@ def _card(name: str) -> DatasetCard:
 def _fetch_file(file: Download, root: Path, say: Say, progress: Callable[[int, int], None]) -> None:
     target = root / file.file
     done = target.with_name(f".{target.name}.unpacked")
-    if done.exists():
+    # It names a file of the archive's: if that is gone, so is what was unpacked.
+    if done.exists() and (root / done.read_text(encoding="utf-8")).exists():
         say(f"{file.file} is unpacked already")
         return
     md5 = _checksum(file)
@@ -86,12 +87,12 @@ def _fetch_file(file: Download, root: Path, say: Say, progress: Callable[[int, i
         say(f"fetching {file.file}")
         download(file.urls, target, md5=md5, progress=progress)
     if not md5:
-        say(f"{file.file} has no published checksum; its MD5 is {md5_of(target)}")
+        say(f"{file.file} has no known checksum; its MD5 is {md5_of(target)}")
     if is_archive(target):
         say(f"unpacking {file.file}")
-        count = unpack(target, root / file.into)
-        done.touch()
-        say(f"{count:,} files unpacked; {target} is no longer needed")
+        files = unpack(target, root / file.into)
+        done.write_text(files[0].relative_to(root).as_posix() if files else ".", encoding="utf-8")
+        say(f"{len(files):,} files unpacked; {target} is no longer needed")
 
 
 def _checksum(file: Download) -> str:
