@@ -173,19 +173,19 @@ def compare(rows: list[Row], sizes: list[int], seconds: float) -> list[dict[str,
     records = []
     for size in sizes:
         x, labels = batch(size)
-        print(f"\nbatch {size:>4}             ours ms   theirs ms    ratio     bar")
+        print(f"\nbatch {size:>4}                     ours ms   theirs ms    ratio     bar")
         for row in rows:
             functions = [row.ours(labels)] + ([row.theirs(labels)] if row.peer else [])
             ours, *theirs = medians(functions, x, seconds=seconds)
             record = {"loss": row.title, "batch": size, "ours_ms": ours}
             if not theirs:
-                print(f"{row.title:<28}{ours:>9.2f}", flush=True)
+                print(f"{row.title:<36}{ours:>9.2f}", flush=True)
             else:
                 ratio, bar = theirs[0] / ours, {512: row.bar}.get(size, 1.0)
                 record |= {"theirs_ms": theirs[0], "ratio": ratio, "bar": bar}
                 verdict = "" if ratio >= bar else "  below the bar"
                 print(
-                    f"{row.title:<28}{ours:>9.2f}{theirs[0]:>11.2f}{ratio:>9.1f}{bar:>8g}{verdict}",
+                    f"{row.title:<36}{ours:>9.2f}{theirs[0]:>11.2f}{ratio:>9.1f}{bar:>8g}{verdict}",
                     flush=True,
                 )
             records.append(record)
@@ -195,18 +195,18 @@ def compare(rows: list[Row], sizes: list[int], seconds: float) -> list[dict[str,
 def large(size: int, *, names: list[str] | None) -> list[dict[str, Any]]:
     """Time and peak memory of every row at one large batch size, each in a process of its own."""
     records = []
-    print(f"\nbatch {size:>5}               ours ms     peak GB")
+    print(f"\nbatch {size:>5}                       ours ms     peak GB")
     for number, row in enumerate(ROWS):
         if names is not None and row.name not in names:
             continue
         command = [sys.executable, __file__, "--alone", str(number), "--batch", str(size)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            print(f"{row.title:<28} failed: {done.stderr.strip().splitlines()[-1:]}")
+            print(f"{row.title:<36} failed: {done.stderr.strip().splitlines()[-1:]}")
             continue
         record = json.loads(done.stdout)
         verdict = "" if record["peak_gb"] < LIMIT_GB else "  above the limit"
-        print(f"{row.title:<28}{record['ours_ms']:>10.0f}{record['peak_gb']:>11.2f}{verdict}", flush=True)
+        print(f"{row.title:<36}{record['ours_ms']:>10.0f}{record['peak_gb']:>11.2f}{verdict}", flush=True)
         records.append(record)
     return records
 

@@ -147,6 +147,18 @@ def test_margin_with_a_fixed_boundary_has_no_parameters() -> None:
     assert "beta" in losses.create("margin", learn_beta=False).state_dict()
 
 
+def test_margin_per_class_refuses_labels_it_has_no_boundary_for() -> None:
+    x, y = batch("shuffled")
+    with pytest.raises(UsageError, match="margin with per_class"):
+        losses.create("margin", per_class=True, num_classes=5)(x, y)
+
+
+def test_quadruplets_of_classes_stay_apart_when_the_margin_is_very_negative() -> None:
+    x, y = batch("balanced")
+    case = Case("quadruplet", {"margin_1": 0.0, "margin_2": -9.0, "normalize": False, "reduction": "sum"})
+    torch.testing.assert_close(case.create()(10 * x, y), case.expected(10 * x, y))
+
+
 def test_margin_per_class_wants_the_number_of_classes() -> None:
     with pytest.raises(UsageError, match="num_classes"):
         losses.create("margin", per_class=True)

@@ -35,7 +35,7 @@ def quadruplet_sum(distances: Tensor, labels: Tensor, *, margin: float) -> Sum:
         same = group[:, None] == group
         anchor, other = same.clone().fill_diagonal_(False).nonzero(as_tuple=True)
         steps = distances[anchor, other].double() + margin
-        span = float(torch.maximum(distances.max(), steps.max() if len(steps) else distances.max())) + 1.0
+        span = float(distances.max()) + abs(margin) + 1
         everywhere = _Staircase.build(steps, torch.zeros_like(anchor), span=span, num_groups=1)
         by_class = _Staircase.build(steps, group[anchor], span=span, num_groups=len(labels))
         total, nonzero = steps.new_zeros(()), torch.zeros((), dtype=torch.int64, device=labels.device)

@@ -33,7 +33,8 @@ def generalized_lifted(
     ``[log sum_p exp(d_ap) + log sum_n exp(margin - d_an)]+`` over the anchors that have both, plus
     ``l2 * mean |x|^2``, with the Euclidean distance d of embeddings as they come ("Revisiting Training
     Strategies", eq. 3, which sums over anchors; the positives of Hermans et al. exclude the anchor, and so do
-    these). pytorch-metric-learning averages over all samples and also counts those without positives.
+    these). pytorch-metric-learning averages over all samples and also counts those without positives. What
+    "Metric Learning: A Deep Dive" prints as lifted structure is this form, on similarities.
 
     Args:
         embeddings: B x D.

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from levelfield.errors import UsageError
 from levelfield.losses import register
+from levelfield.losses._classification import check_labels
 from levelfield.losses._distances import checked, euclidean, unit
 from levelfield.losses._reduction import Reduction, Sum, hinge_sum, reduce
 from levelfield.miners import Pairs, Tuples
@@ -130,6 +131,8 @@ class Margin(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor, tuples: Tuples | None = None) -> Tensor:
         """See :func:`margin_loss`."""
+        if self.beta.ndim and not torch.compiler.is_compiling():
+            check_labels(labels, len(self.beta), name="margin with per_class")
         return margin_loss(
             embeddings,
             labels,
