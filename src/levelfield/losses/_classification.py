@@ -119,10 +119,10 @@ def check_labels(labels: Tensor, num_classes: int, *, name: str = "the loss") ->
         )
 
 
-def check_count(name: str, value: int, *, least: int = 1) -> None:
-    """Refuse a ``value`` that is not a whole number of at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise UsageError(f"{name} must be a whole number of at least {least}, got {value!r}")
+def check_count(name: str, value: int) -> None:
+    """Refuse a ``value`` that is not a whole number of at least one."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise UsageError(f"{name} must be a whole number of at least 1, got {value!r}")
 
 
 def check_positive(name: str, value: float) -> None:
