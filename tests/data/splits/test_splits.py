@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from levelfield.data import splits
@@ -36,6 +36,7 @@ def labels(draw: st.DrawFn) -> Labels:
     return np.array(draw(st.permutations(rows)), dtype=np.int64)
 
 
+@settings(deadline=None)
 @given(labels(), st.sampled_from(sorted(CLASS_PLANS)))
 def test_class_plans_are_disjoint_covering_and_deterministic(labels: Labels, name: str) -> None:
     plan = splits.create(name, labels, **CLASS_PLANS[name])
@@ -57,6 +58,7 @@ def assert_same(one: SplitPlan, other: SplitPlan) -> None:
         assert np.array_equal(fold.train, twin.train) and np.array_equal(fold.validation, twin.validation)
 
 
+@settings(deadline=None)
 @given(labels(), st.integers(2, 4))
 def test_class_disjoint_and_mlrc_agree_with_the_loops(labels: Labels, folds: int) -> None:
     classes = sorted({int(label) for label in labels})
@@ -71,6 +73,7 @@ def test_class_disjoint_and_mlrc_agree_with_the_loops(labels: Labels, folds: int
         assert classes_in(labels, fold.validation) == sorted(validation)
 
 
+@settings(deadline=None)
 @given(labels(), st.sampled_from(["class_disjoint", "shuffled_classes"]))
 def test_every_development_class_validates_once(labels: Labels, name: str) -> None:
     plan = splits.create(name, labels, folds=4)
@@ -135,6 +138,7 @@ def test_no_validation_is_leaky_and_must_be_asked_for() -> None:
     assert not splits.create("class_disjoint", labels, folds=2).leaky
 
 
+@settings(deadline=None)
 @given(st.integers(2, 6), st.integers(2, 4), st.integers(0, 3))
 def test_closed_set_puts_every_class_into_every_part(num_classes: int, folds: int, seed: int) -> None:
     labels = np.tile(np.arange(num_classes), 4 * folds + 1)
