@@ -95,12 +95,14 @@ class _Spread(torch.autograd.Function):
             matrix.diagonal(dim1=1, dim2=2).zero_()
         ctx.ordered_pairs = len(grouped) * grouped.shape[1] * (grouped.shape[1] - 1)
         ctx.save_for_backward(grouped, inverse)
-        return roots.sum() / (2 * ctx.ordered_pairs)
+        half_mean: Tensor = roots.sum() / (2 * ctx.ordered_pairs)
+        return half_mean
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         grouped, inverse = ctx.saved_tensors
-        return (inverse @ grouped).mul_(-gradient / ctx.ordered_pairs)
+        slopes: Tensor = inverse @ grouped
+        return slopes.mul_(-gradient / ctx.ordered_pairs)
 
 
 class _SoftMaximum(torch.autograd.Function):

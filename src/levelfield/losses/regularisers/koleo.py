@@ -26,5 +26,5 @@ def koleo(embeddings: Tensor, *, eps: float = 1e-8) -> Tensor:
         return points.sum() * 0.0
     with torch.no_grad(), torch.autocast(points.device.type, enabled=False):
         nearest = (points @ points.T).fill_diagonal_(-torch.inf).argmax(dim=1)
-    gaps = torch.linalg.vector_norm(points - points[nearest], dim=1)
+    gaps: Tensor = torch.linalg.vector_norm(points - points[nearest], dim=1)
     return -(gaps + eps).log().mean()
