@@ -17,6 +17,7 @@ from levelfield.batches.memory_bank import MemoryBank
 from levelfield.errors import RunError, UsageError
 from oracles import batches as oracle
 
+tensor = torch.from_numpy
 EMBEDDED = ["ddm", "frd", "gc"]
 
 
@@ -37,19 +38,21 @@ def full_bank(points):
 @pytest.mark.parametrize("seed", range(5))
 def test_the_greedy_coreset_is_the_farthest_point_traversal(seed):
     points = cloud(60, 5, seed)
-    assert greedy_coreset(points[:, None], 12, first=seed).tolist() == oracle.greedy_coreset(points, 12, seed)
+    assert greedy_coreset(tensor(points[:, None]), 12, first=seed).tolist() == oracle.greedy_coreset(
+        points, 12, seed
+    )
 
 
 def test_the_covering_radius_is_the_oracles():
     points = cloud(40, 4)
     chosen = np.array([3, 8, 30])
-    assert covering_radius(points[:, None], chosen) == pytest.approx(
+    assert covering_radius(tensor(points[:, None]), chosen) == pytest.approx(
         oracle.covering_radius(points, chosen.tolist()), rel=1e-5
     )
 
 
 def test_a_coreset_of_duplicates_never_chooses_a_group_twice():
-    assert sorted(greedy_coreset(np.ones((6, 2, 3), np.float32), 6).tolist()) == list(range(6))
+    assert sorted(greedy_coreset(torch.ones(6, 2, 3), 6).tolist()) == list(range(6))
 
 
 @given(st.integers(2, 30), st.integers(1, 6), st.integers(0, 99))
@@ -59,7 +62,7 @@ def test_the_frechet_distance_is_that_of_the_matrix_square_root(size, dimensions
     points = cloud(50, dimensions + 1, seed)
     batch = np.random.default_rng(seed).permutation(50)[:size]
     # A singular product makes the square root of the oracle imprecise, not ours.
-    found = frechet_distances(points, batch[None])[0]
+    found = frechet_distances(tensor(points), tensor(batch[None])).item()
     assert found == pytest.approx(
         oracle.frechet_distance(points, batch), abs=2e-3 if size <= dimensions + 1 else 1e-6
     )
@@ -67,27 +70,28 @@ def test_the_frechet_distance_is_that_of_the_matrix_square_root(size, dimensions
 
 def test_the_frechet_distance_of_the_set_to_itself_is_zero():
     points = cloud(80, 16)
-    assert frechet_distances(points, np.arange(80)[None])[0] == pytest.approx(0, abs=1e-9)
+    found = frechet_distances(tensor(points), torch.arange(80)[None]).item()
+    assert found == pytest.approx(0, abs=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_distance_gap_is_the_wasserstein_distance_up_to_the_width_of_a_bin(seed):
     points = cloud(40, 6, seed)
     batch = np.random.default_rng(seed).permutation(40)[:10]
-    gap = distance_histogram_gaps(points, batch[None], bins=2000)[0]
+    gap = distance_histogram_gaps(tensor(points), tensor(batch[None]), bins=2000).item()
     assert gap == pytest.approx(oracle.wasserstein_of_distances(points, batch), abs=0.02)
 
 
 def test_the_distance_gap_knows_where_the_bins_are():
     """Comparing bin heights alone would call both batches equally far from the set."""
     line = np.concatenate([np.zeros(20), np.ones(20), [1.3, 5.0]])[:, None].astype(np.float32)
-    near, far = distance_histogram_gaps(line, np.array([[0, 40], [0, 41]]))
+    near, far = distance_histogram_gaps(tensor(line), torch.tensor([[0, 40], [0, 41]]))
     assert near < far / 3
 
 
 def test_collapsed_embeddings_are_no_trouble():
-    points = np.ones((20, 4), np.float32)
-    candidates = np.stack([np.arange(5), np.arange(5, 10)])
+    points = torch.ones(20, 4)
+    candidates = torch.arange(10).reshape(2, 5)
     for score in (distance_histogram_gaps, frechet_distances):
         assert np.allclose(score(points, candidates), 0)
 
@@ -98,7 +102,7 @@ def test_collapsed_embeddings_are_no_trouble():
     [
         ("gc", lambda points, rows: oracle.covering_radius(points, rows.tolist())),
         ("ddm", oracle.wasserstein_of_distances),
-        ("frd", lambda points, rows: frechet_distances(points, rows[None])[0]),
+        ("frd", lambda points, rows: frechet_distances(tensor(points), tensor(rows[None])).item()),
     ],
 )
 def test_the_chosen_batch_is_better_than_random_by_its_own_criterion(name, criterion, per_class):

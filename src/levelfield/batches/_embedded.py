@@ -12,6 +12,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
 from levelfield.batches._groups import count_groups, draw_groups
 from levelfield.batches._sampler import check_labels, epoch_length, groups_per_batch
@@ -19,8 +21,6 @@ from levelfield.batches.memory_bank import MemoryBank
 from levelfield.data._dataset import Rows
 from levelfield.errors import RunError, UsageError
 from levelfield.seeds import numpy_generator
-
-Embeddings = npt.NDArray[np.float32]
 
 
 class EmbeddedSampler:
@@ -96,10 +96,10 @@ class EmbeddedSampler:
             unknown_first = order[np.argsort(~unknown[order], kind="stable")]
             return self._draw(unknown_first, self._groups).ravel()
         groups = self._draw(order, self._candidate_groups)
-        embeddings = self._bank.embeddings.numpy()[groups]
+        embeddings = self._bank.embeddings[torch.from_numpy(groups)]
         return groups[self.choose(embeddings, self._groups, random)].ravel()
 
-    def choose(self, embeddings: Embeddings, count: int, random: np.random.Generator) -> Rows:
+    def choose(self, embeddings: Tensor, count: int, random: np.random.Generator) -> Rows:
         """Choose ``count`` of the groups whose embeddings (groups x samples_per_class x D) are given."""
         raise NotImplementedError
 

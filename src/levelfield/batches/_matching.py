@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
-from levelfield.batches._embedded import EmbeddedSampler, Embeddings
+from levelfield.batches._embedded import EmbeddedSampler
 from levelfield.data._dataset import Rows
 from levelfield.errors import UsageError
 
-Scores = npt.NDArray[np.float64]
-Score = Callable[[Embeddings, Rows], Scores]
+Score = Callable[[Tensor, Tensor], Tensor]
 
 
 def candidate_batches(groups: int, count: int, candidates: int, random: np.random.Generator) -> Rows:
@@ -65,11 +66,11 @@ class MatchingSampler(EmbeddedSampler):
         self._score = score
         self._candidates = num_candidates
 
-    def choose(self, embeddings: Embeddings, count: int, random: np.random.Generator) -> Rows:
+    def choose(self, embeddings: Tensor, count: int, random: np.random.Generator) -> Rows:
         """The candidate with the lowest score."""
-        groups, size, dimensions = embeddings.shape
+        groups, size, _ = embeddings.shape
         batches = candidate_batches(groups, count, self._candidates, random)
         points = (batches[:, :, None] * size + np.arange(size)).reshape(len(batches), count * size)
-        scores = self._score(embeddings.reshape(groups * size, dimensions), points)
-        best: Rows = batches[scores.argmin()]
+        scores = self._score(embeddings.flatten(0, 1), torch.from_numpy(points))
+        best: Rows = batches[int(scores.argmin())]
         return best

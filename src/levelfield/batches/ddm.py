@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from functools import partial
 
-import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
 from levelfield.batches import register
-from levelfield.batches._embedded import Embeddings
-from levelfield.batches._matching import MatchingSampler, Scores
-from levelfield.data._dataset import Rows
+from levelfield.batches._matching import MatchingSampler
 
 _BLOCK_ROWS = 128
 
 
-def distance_histogram_gaps(points: Embeddings, batches: Rows, *, bins: int = 50) -> Scores:
+def distance_histogram_gaps(points: Tensor, batches: Tensor, *, bins: int = 50) -> Tensor:
     """Wasserstein distance between the distances inside each batch and those inside the whole set.
 
     Both are normalised histograms over the same bins of equal width. On a line the Wasserstein distance is
@@ -30,37 +29,35 @@ def distance_histogram_gaps(points: Embeddings, batches: Rows, *, bins: int = 50
         One gap per batch, (m,), in units of distance.
 
     Example:
-        >>> line = np.array([[0.0], [1.0], [2.0], [3.0]], dtype=np.float32)
-        >>> distance_histogram_gaps(line, np.array([[0, 3], [1, 2]])).round(1).tolist()
+        >>> line = torch.tensor([[0.0], [1.0], [2.0], [3.0]])
+        >>> [round(gap, 1) for gap in distance_histogram_gaps(line, torch.tensor([[0, 3], [1, 2]])).tolist()]
         [1.3, 0.7]
     """
-    centred = points - points.mean(axis=0)
-    reach = float(np.sqrt(np.einsum("pd,pd->p", centred, centred).max()))
+    centred = points - points.mean(dim=0)
+    reach = float(centred.square().sum(dim=1).max().sqrt())
     width = 2 * reach / bins or 1.0
-    scaled = centred / np.float32(width)
+    scaled = centred / width
     whole = _cumulative(scaled, bins)
-    gaps = [np.abs(_cumulative(scaled[rows], bins) - whole).sum() for rows in batches]
-    return np.array(gaps) * width
+    gaps = [(_cumulative(scaled[rows], bins) - whole).abs().sum() for rows in batches]
+    return torch.stack(gaps) * width
 
 
-def _cumulative(points: Embeddings, bins: int) -> Scores:
+def _cumulative(points: Tensor, bins: int) -> Tensor:
     """Share of pairs whose distance is below the upper edge of each bin of width 1, (bins,)."""
-    squares = np.einsum("pd,pd->p", points, points)[:, None]
-    ones = np.ones_like(squares)
-    # One product gives |x|^2 + |y|^2 - 2xy, block by block so that it stays in the cache; each block meets
-    # itself and those after it, and the latter count twice.
-    left = np.hstack([-2 * points, squares, ones])
-    right = np.hstack([points, ones, squares]).T
-    counts = np.zeros(bins + 1)
+    squares = points.square().sum(dim=1)
+    # Block by block, so that the distances stay in the cache; each block meets itself and those after it,
+    # and the latter count twice.
+    counts = torch.zeros(bins + 1, dtype=torch.int64)
     for start in range(0, len(points), _BLOCK_ROWS):
-        squared = left[start : start + _BLOCK_ROWS] @ right[:, start:]
-        bin_of = np.sqrt(np.maximum(squared, 0, out=squared), out=squared).astype(np.intp)
-        counts += 2 * np.bincount(bin_of.ravel(), minlength=bins + 1)
-        counts -= np.bincount(bin_of[:, : len(bin_of)].ravel(), minlength=bins + 1)
+        block = slice(start, start + _BLOCK_ROWS)
+        squared = torch.addmm(squares[start:], points[block], points[start:].T, alpha=-2)
+        bin_of = squared.add_(squares[block, None]).clamp_(min=0).sqrt_().long()
+        itself = bin_of[:, : len(bin_of)].fill_diagonal_(0)
+        counts += 2 * torch.bincount(bin_of.flatten(), minlength=bins + 1)
+        counts -= torch.bincount(itself.flatten(), minlength=bins + 1)
     counts[0] -= len(points)  # a point's distance to itself says nothing
     counts[bins - 1] += counts[bins]  # a distance at the very end of the range
-    shares: Scores = np.cumsum(counts[:bins]) / max(counts[:bins].sum(), 1.0)
-    return shares
+    return counts[:bins].double().cumsum(0) / max(1, len(points) * (len(points) - 1))
 
 
 @register(

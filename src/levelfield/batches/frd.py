@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
 from levelfield.batches import register
-from levelfield.batches._embedded import Embeddings
-from levelfield.batches._matching import MatchingSampler, Scores
-from levelfield.data._dataset import Rows
+from levelfield.batches._matching import MatchingSampler
 
 
-def frechet_distances(points: Embeddings, batches: Rows) -> Scores:
+def frechet_distances(points: Tensor, batches: Tensor) -> Tensor:
     """Frechet distance between the normal distributions of each batch and of the whole set.
 
     It is |m - m*|^2 + tr(S + S* - 2 (S S*)^(1/2)). No matrix square root is needed: with the centred points
@@ -23,30 +22,30 @@ def frechet_distances(points: Embeddings, batches: Rows) -> Scores:
         batches: Numbers of points, m x b, b > 1.
 
     Returns:
-        One distance per batch, (m,).
+        One distance per batch, (m,), in float64.
 
     Example:
-        >>> points = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0], [2.0, 2.0]], dtype=np.float32)
-        >>> frechet_distances(points, np.array([[0, 1, 2, 3]])).round(6).tolist()
-        [0.0]
+        >>> points = torch.tensor([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0], [2.0, 2.0]])
+        >>> abs(round(frechet_distances(points, torch.tensor([[0, 1, 2, 3]])).item(), 6))
+        0.0
     """
     mean, whole = _centred(points)
-    root = np.linalg.qr(whole).R
+    root = torch.linalg.qr(whole, mode="r").R
     means, parts = _centred(points[batches])
     cross = parts @ root.T
     # The squared singular values from the smaller Gram matrix: eigenvalues are several times cheaper.
-    gram = cross @ cross.swapaxes(1, 2) if cross.shape[1] <= cross.shape[2] else cross.swapaxes(1, 2) @ cross
-    shared = np.sqrt(np.linalg.eigvalsh(gram).clip(min=0)).sum(axis=1)
-    traces = np.square(parts).sum(axis=(1, 2)) + np.square(whole).sum()
-    gaps: Scores = np.square(means - mean).sum(axis=(1, 2)) + traces - 2 * shared
+    gram = cross @ cross.mT if cross.shape[1] <= cross.shape[2] else cross.mT @ cross
+    shared = torch.linalg.eigvalsh(gram).clamp_(min=0).sqrt_().sum(dim=1)
+    traces = parts.square().sum(dim=(1, 2)) + whole.square().sum()
+    gaps: Tensor = (means - mean).square().sum(dim=(1, 2)) + traces - 2 * shared
     return gaps
 
 
-def _centred(points: Embeddings) -> tuple[Scores, Scores]:
+def _centred(points: Tensor) -> tuple[Tensor, Tensor]:
     """Mean, and deviations scaled so that their Gram matrix is the (unbiased) covariance; in float64."""
-    precise = points.astype(np.float64)
-    mean = precise.mean(axis=-2, keepdims=True)
-    return mean, (precise - mean) / np.sqrt(max(points.shape[-2] - 1, 1))
+    precise = points.double()
+    mean = precise.mean(dim=-2, keepdim=True)
+    return mean, (precise - mean) / max(points.shape[-2] - 1, 1) ** 0.5
 
 
 @register(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
 from levelfield.batches import register
-from levelfield.batches._embedded import EmbeddedSampler, Embeddings
+from levelfield.batches._embedded import EmbeddedSampler
 from levelfield.data._dataset import Rows
 
 
-def greedy_coreset(embeddings: Embeddings, count: int, *, first: int = 0) -> Rows:
+def greedy_coreset(embeddings: Tensor, count: int, *, first: int = 0) -> Rows:
     """Choose groups one by one, each holding the point that is farthest from all chosen so far.
 
     This is the greedy 2-approximation of the smallest covering radius
@@ -25,25 +27,24 @@ def greedy_coreset(embeddings: Embeddings, count: int, *, first: int = 0) -> Row
         The chosen groups, (count,), in the order of choice.
 
     Example:
-        >>> line = np.array([0.0, 1.0, 2.0, 10.0], dtype=np.float32).reshape(4, 1, 1)
-        >>> greedy_coreset(line, 3).tolist()
+        >>> greedy_coreset(torch.tensor([0.0, 1.0, 2.0, 10.0]).reshape(4, 1, 1), 3).tolist()
         [0, 3, 2]
     """
-    groups, size, dimensions = embeddings.shape
-    points = embeddings.reshape(groups * size, dimensions)
-    squares = np.einsum("pd,pd->p", points, points)
-    nearest = np.full(len(points), np.inf, dtype=points.dtype)
+    groups, size, _ = embeddings.shape
+    points = embeddings.flatten(0, 1)
+    squares = points.square().sum(dim=1)
+    nearest = torch.full((groups * size,), torch.inf, dtype=points.dtype)
     chosen = [first]
     for _ in range(count - 1):
         last = slice(chosen[-1] * size, (chosen[-1] + 1) * size)
-        apart = squares[:, None] + squares[last] - 2 * (points @ points[last].T)
-        np.minimum(nearest, apart.min(axis=1), out=nearest)
-        nearest[last] = -np.inf  # chosen points, also if rounding or duplicates put others at distance zero
+        apart = torch.addmm(squares[last], points, points[last].T, alpha=-2)
+        nearest = torch.minimum(nearest, apart.amin(dim=1) + squares)
+        nearest[last] = -torch.inf  # also where rounding or duplicates put others at distance zero
         chosen.append(int(nearest.argmax()) // size)
     return np.array(chosen, dtype=np.int64)
 
 
-def covering_radius(embeddings: Embeddings, chosen: Rows) -> float:
+def covering_radius(embeddings: Tensor, chosen: Rows) -> float:
     """The largest distance from any point to the nearest chosen one: what the coreset makes small.
 
     Args:
@@ -51,14 +52,12 @@ def covering_radius(embeddings: Embeddings, chosen: Rows) -> float:
         chosen: Numbers of the chosen groups.
 
     Example:
-        >>> line = np.array([0.0, 1.0, 2.0, 10.0], dtype=np.float32).reshape(4, 1, 1)
-        >>> covering_radius(line, np.array([0, 3]))
+        >>> covering_radius(torch.tensor([0.0, 1.0, 2.0, 10.0]).reshape(4, 1, 1), np.array([0, 3]))
         2.0
     """
-    points = embeddings.reshape(-1, embeddings.shape[-1]).astype(np.float64)
-    centres = embeddings[chosen].reshape(-1, embeddings.shape[-1]).astype(np.float64)
-    squared = (points**2).sum(1)[:, None] + (centres**2).sum(1) - 2 * points @ centres.T
-    return float(np.sqrt(squared.min(axis=1).clip(min=0).max()))
+    points = embeddings.flatten(0, 1)
+    centres = embeddings[torch.from_numpy(chosen)].flatten(0, 1)
+    return float(torch.cdist(points, centres, compute_mode="donot_use_mm_for_euclid_dist").amin(dim=1).max())
 
 
 @register(
@@ -103,6 +102,6 @@ class GreedyCoreset(EmbeddedSampler):
             candidate_set=candidate_set,
         )
 
-    def choose(self, embeddings: Embeddings, count: int, random: np.random.Generator) -> Rows:
+    def choose(self, embeddings: Tensor, count: int, random: np.random.Generator) -> Rows:
         """The greedy coreset that starts with a random group."""
         return greedy_coreset(embeddings, count, first=int(random.integers(len(embeddings))))
