@@ -69,7 +69,7 @@ def build(values: Mapping[str, Any], overrides: tuple[str, ...] = (), *, origin:
     for override in overrides:
         merged = merge(merged, parse_override(override))
     if merged.get("preset") is not None:
-        merged = merge(read_preset(str(merged["preset"])), merged)
+        merged = _over_preset(str(merged["preset"]), merged)
     try:
         return Experiment.model_validate(merged)
     except ValidationError as error:
@@ -137,6 +137,29 @@ def read_preset(name: str) -> dict[str, Any]:
     values: dict[str, Any] = parse_yaml(preset_text(name), origin=f"preset {name}")
     base = values.pop("preset", None)
     return merge(read_preset(base), values) if base else values
+
+
+def _over_preset(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """``values`` laid over a preset and over those of its ``when`` rules that fit.
+
+    A rule ``{if: {dataset: sop, trunk: resnet50}, set: {...}}`` fits if the experiment names these plug-ins;
+    later rules lie over earlier ones, and the user's own values over all of them.
+    """
+    preset = read_preset(name)
+    rules = preset.pop("when", [])
+    whole = merge(preset, values)
+    for rule in rules:
+        if not {"if", "set"} == rule.keys():
+            raise UsageError(
+                f"preset {name}: a rule under `when` has the keys if and set, got {sorted(rule)}"
+            )
+        if all(_named(whole.get(section)) == wanted for section, wanted in rule["if"].items()):
+            preset = merge(preset, rule["set"])
+    return merge(preset, values)
+
+
+def _named(section: Any) -> str | None:
+    return section.get("name") if isinstance(section, Mapping) else None
 
 
 def _explain(error: ValidationError) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from levelfield import batches, losses, miners
 from levelfield.config import BatchSpec, MethodSpec
@@ -152,20 +153,31 @@ def apply_spec(method: Method, spec: MethodSpec) -> Method:
 
 
 def parse_range(name: str, value: list[Value]) -> Dimension:
-    """A range as written in an experiment file: ``[0, 1]``, ``[1e-4, 1, log]``, or ``[hard, semihard]``.
+    """A range as an experiment file writes it: two bounds, ``log`` or ``step`` and its size; or choices.
 
     Example:
         >>> parse_range("temperature", [0.01, 1.0, "log"])
         Float(low=0.01, high=1.0, log=True, step=None)
+        >>> parse_range("base", [0.0, 1.0, "step", 0.1])
+        Float(low=0.0, high=1.0, log=False, step=0.1)
+        >>> parse_range("miner.kind", ["hard", "easy"])
+        Choice(options=('hard', 'easy'))
     """
-    numbers = [item for item in value if isinstance(item, int | float) and not isinstance(item, bool)]
-    log = value[2:] == ["log"]
+    whole = all(
+        isinstance(item, int) and not isinstance(item, bool) for item in value if item not in ("log", "step")
+    )
     try:
-        if len(numbers) == 2 and (len(value) == 2 or log):
-            low, high = numbers
-            if isinstance(low, int) and isinstance(high, int):
-                return Int(low, high, log=log)
-            return Float(float(low), float(high), log=log)
-        return Choice(*value)
-    except ValueError as error:
+        match value:
+            case [int() | float() as low, int() | float() as high, *rest] if rest in ([], ["log"]) or rest[
+                :1
+            ] == ["step"]:
+                options: dict[str, Any] = {"log": True} if rest == ["log"] else dict([rest]) if rest else {}
+                return (
+                    Int(int(low), int(high), **options)
+                    if whole
+                    else Float(float(low), float(high), **options)
+                )
+            case _:
+                return Choice(*value)
+    except (TypeError, ValueError) as error:
         raise UsageError(f"search range of {name} = {value}: {error}") from error
