@@ -13,10 +13,22 @@ from levelfield.data import splits, transforms
 from levelfield.errors import UsageError
 from levelfield.methods import check_sense
 
-MLRC_METHODS = """
-contrastive triplet ntxent proxy_nca margin margin_class normalized_softmax cosface arcface fastap snr_contrastive
-multi_similarity multi_similarity_miner soft_triple
-""".split()
+MLRC_METHODS = [
+    "contrastive",
+    "triplet",
+    "ntxent",
+    "proxy_nca",
+    "margin",
+    "margin_class",
+    "normalized_softmax",
+    "cosface",
+    "arcface",
+    "fastap",
+    "snr_contrastive",
+    "multi_similarity",
+    "multi_similarity_miner",
+    "soft_triple",
+]
 
 
 def load(preset: str, **values: Any) -> Experiment:

@@ -163,21 +163,19 @@ def parse_range(name: str, value: list[Value]) -> Dimension:
         >>> parse_range("miner.kind", ["hard", "easy"])
         Choice(options=('hard', 'easy'))
     """
-    whole = all(
-        isinstance(item, int) and not isinstance(item, bool) for item in value if item not in ("log", "step")
-    )
+    numbers = [item for item in value if isinstance(item, int | float) and not isinstance(item, bool)]
+    options: dict[str, Any] = {}
+    match value[2:]:
+        case ["log"]:
+            options = {"log": True}
+        case ["step", step]:
+            options = {"step": step}
     try:
-        match value:
-            case [int() | float() as low, int() | float() as high, *rest] if rest in ([], ["log"]) or rest[
-                :1
-            ] == ["step"]:
-                options: dict[str, Any] = {"log": True} if rest == ["log"] else dict([rest]) if rest else {}
-                return (
-                    Int(int(low), int(high), **options)
-                    if whole
-                    else Float(float(low), float(high), **options)
-                )
-            case _:
-                return Choice(*value)
-    except (TypeError, ValueError) as error:
+        if len(numbers) != 2 + ("step" in options) or len(value) != len(numbers) + len(options):
+            return Choice(*value)
+        low, high, *_ = numbers
+        if all(isinstance(number, int) for number in numbers):
+            return Int(int(low), int(high), **options)
+        return Float(float(low), float(high), **options)
+    except ValueError as error:
         raise UsageError(f"search range of {name} = {value}: {error}") from error
