@@ -96,6 +96,10 @@ class FeatureStore:
         """All features (N x F) of a view, mapped, not read."""
         return self._features[view]
 
+    def augmented(self) -> Tensor:
+        """All features of the augmented views (views x N x F), mapped, not read."""
+        return self._features[1:]
+
 
 def cached_features(
     folder: Path,

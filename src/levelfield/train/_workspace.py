@@ -21,7 +21,7 @@ from levelfield.data._cache import cache_folder
 from levelfield.data.views import DevelopmentView, open_development
 from levelfield.errors import RunError
 from levelfield.models.features import FeatureStore, cached_features
-from levelfield.records import RunFolder, RunResult, RunSpec
+from levelfield.records import RunFolder, RunResult, RunSpec, digest
 from levelfield.registry import load_plugin_file
 from levelfield.seeds import seed_for
 from levelfield.train._inputs import FeatureInputs, ImageInputs, Inputs
@@ -99,16 +99,19 @@ def _open(name: str, split: str, transform: str, options: str, root: Path | None
     )
 
 
+_features: dict[str, FeatureStore] = {}
+
+
 def inputs_of(images: Images, spec: RunSpec, resources: Resources, *, part: str, train: bool) -> Inputs:
     """What the network is fed for ``images``: the images themselves, or features of a frozen trunk."""
     if spec.trunk.mode == "frozen":
-        features = trunk_features(images, spec, resources, part=part, train=train)
-        views = (
-            torch.stack([features.all(view + 1) for view in range(features.views)])
-            if features.views
-            else None
+        key = digest(
+            [part, train, spec.model_dump(mode="json", include={"data", "trunk", "transform", "head"})]
         )
-        return FeatureInputs(features.all(), views)
+        if key not in _features:  # checking the file takes longer than training a head
+            _features[key] = trunk_features(images, spec, resources, part=part, train=train)
+        store = _features[key]
+        return FeatureInputs(store.all(), store.augmented() if store.views else None)
     options = spec.transform.options
     return ImageInputs(
         images,
