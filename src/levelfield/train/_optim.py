@@ -33,11 +33,11 @@ def create_optimizer(
         case "rmsprop":
             return torch.optim.RMSprop(groups, lr=spec.lr, momentum=spec.momentum)
         case "sgd":
-            return torch.optim.SGD(groups, lr=spec.lr, momentum=spec.momentum)
+            return torch.optim.SGD(groups, lr=spec.lr, momentum=spec.momentum, fused=True)
         case "adam":
-            return torch.optim.Adam(groups, lr=spec.lr)
+            return torch.optim.Adam(groups, lr=spec.lr, fused=True)
         case "adamw":
-            return torch.optim.AdamW(groups, lr=spec.lr)
+            return torch.optim.AdamW(groups, lr=spec.lr, fused=True)
 
 
 def _group(name: str, parameters: Iterable[nn.Parameter], lr: float, weight_decay: float) -> dict[str, Any]:
