@@ -31,6 +31,8 @@ class Deck:
             return np.concatenate(
                 [self._random.permutation(self._items), self._random.choice(self._items, missing)]
             )
+        if not len(self._left):
+            self._left = self._random.permutation(self._items)
         hand, self._left = self._left[:count], self._left[count:]
         short = count - len(hand)
         if short > 0:

@@ -52,7 +52,9 @@ class EmbeddedSampler:
         candidate_set: int,
     ) -> None:
         self._name = name
-        self._class_of = np.unique(check_labels(labels), return_inverse=True)[1].astype(np.int64)
+        classes, class_of = np.unique(check_labels(labels), return_inverse=True)
+        # Numbers of 16 bits, which do for most, are sorted by radix: many times faster, for every batch.
+        self._class_of = class_of.astype(np.min_scalar_type(len(classes)))
         self._per_class = samples_per_class
         self._groups = groups_per_batch(name, batch_size=batch_size, samples_per_class=samples_per_class)
         available = count_groups(self._class_of, samples_per_class)

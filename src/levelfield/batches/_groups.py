@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from levelfield.data._dataset import Rows
 
 
-def count_groups(class_of: Rows, size: int) -> int:
+def count_groups(class_of: npt.NDArray[Any], size: int) -> int:
     """How many groups :func:`draw_groups` can find.
 
     Example:
@@ -17,7 +20,7 @@ def count_groups(class_of: Rows, size: int) -> int:
     return int(np.maximum(np.bincount(class_of) // size, 1).sum())
 
 
-def draw_groups(order: Rows, class_of: Rows, *, size: int, count: int) -> Rows:
+def draw_groups(order: Rows, class_of: npt.NDArray[Any], *, size: int, count: int) -> Rows:
     """The first ``count`` groups of ``size`` samples of one class, in the order given.
 
     The samples of each class are cut into groups in that order; a group comes when its first sample does.
