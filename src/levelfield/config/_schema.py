@@ -45,7 +45,6 @@ class SplitSpec(Plugin):
     """Which classes are test, and which train or validate in each fold."""
 
     name: str = "class_disjoint"
-    allow_test_feedback: bool = False
 
 
 class TrunkSpec(Plugin):
@@ -145,13 +144,19 @@ class MethodSpec(Section):
 class SearchSpec(Section):
     """How hyperparameters are looked for: the same budget for every method.
 
-    ``first: defaults`` spends the first trial on the values that the methods' own papers recommend.
+    ``first: defaults`` spends the first trial on the values that the methods' own papers recommend,
+    ``first: published`` (or "published:deep-dive" and the like) on a published optimum for the dataset.
+    ``prune`` skips the remaining folds of a trial that can no longer win; reports say so. ``storage`` is the
+    URL of a database through which several machines share the search; like every address it is no part of
+    an identity or a record.
     """
 
     trials: int = Field(default=50, ge=1)
     sampler: Literal["gp", "tpe", "random", "grid"] = "gp"
-    first: Literal["sampler", "defaults"] = "sampler"
+    first: str = Field(default="sampler", pattern=r"^(sampler|defaults|published(:[a-z-]+)?)$")
     parallel: int = Field(default=1, ge=1, description="trials that are in flight at once")
+    prune: bool = False
+    storage: str | None = None
 
 
 class ConfirmSpec(Section):

@@ -29,6 +29,7 @@ class DevelopmentView:
         part: A short name for which of its samples these are.
         description: The plan's sizes in one line.
         leaky: Whether validation uses test samples (the plan "none"), which every report must say.
+        test_images: How many images were left out for the test.
     """
 
     dataset: Dataset
@@ -37,6 +38,7 @@ class DevelopmentView:
     part: str
     description: str
     leaky: bool
+    test_images: int
 
 
 def open_development(
@@ -88,4 +90,5 @@ def development_view(dataset: Dataset, plan: SplitPlan) -> DevelopmentView:
         part=hashlib.sha256(rows.astype("<i8").tobytes()).hexdigest()[:16],
         description=plan.describe(dataset.labels),
         leaky=plan.leaky,
+        test_images=len(plan.test),
     )

@@ -2,6 +2,8 @@
 
 from levelfield.protocol._confirmation import Confirmation, read_confirmation
 from levelfield.protocol._importance import importance, searched_space
+from levelfield.protocol._plan import MethodPlan, Plan, plan
+from levelfield.protocol._reproduce import Reproduction, reproduce
 from levelfield.protocol._resolve import Resolved, resolve
 from levelfield.protocol._results import SETTINGS, Comparison, Result, collect
 from levelfield.protocol._run import Progress, run
@@ -11,12 +13,17 @@ __all__ = [
     "SETTINGS",
     "Comparison",
     "Confirmation",
+    "MethodPlan",
+    "Plan",
     "Progress",
+    "Reproduction",
     "Resolved",
     "Result",
     "collect",
     "importance",
+    "plan",
     "read_confirmation",
+    "reproduce",
     "resolve",
     "run",
     "search_id",

@@ -14,6 +14,7 @@ from levelfield.data import splits, transforms
 from levelfield.data.views import DevelopmentView, open_development
 from levelfield.errors import UsageError
 from levelfield.methods import Method
+from levelfield.published._optima import DEFAULT_SOURCE
 from levelfield.records import DataIdentity, Recipe, RunSpec, TrunkIdentity
 from levelfield.registry import load_plugin_file
 from levelfield.seeds import seed_for
@@ -75,6 +76,8 @@ def resolve(experiment: Experiment) -> Resolved:
         load_plugin_file(plugin)
     _check_names(experiment)
     resolved_methods = tuple(_method(experiment, spec) for spec in experiment.methods)
+    for method in resolved_methods:
+        first_point(experiment, method)  # refuses what cannot be the first trial
     view = _open(experiment)
     _check_batches(experiment, resolved_methods, view)
     split = experiment.split
@@ -117,12 +120,29 @@ def _method(experiment: Experiment, spec: MethodSpec) -> Method:
     values = method.defaults(experiment.dataset.name)
     if experiment.hyperparameters != "defaults":
         _, _, source = experiment.hyperparameters.partition(":")
-        values |= _published(method, experiment, source or "reality-check")
+        values |= _published(method, experiment, source)
     return replace(method, fixed={**values, **method.fixed})
 
 
+def first_point(experiment: Experiment, method: Method) -> dict[str, Value] | None:
+    """What the first trial tries, where the experiment wants recommended values there."""
+    kind, _, source = experiment.search.first.partition(":")
+    if kind == "sampler":
+        return None
+    values = method.defaults(experiment.dataset.name)
+    if kind == "published" and method.space:
+        values |= _published(method, experiment, source)
+    inside = {name: values[name] for name in method.space if name in values}
+    method.check(inside)
+    return inside if inside.keys() == method.space.keys() else None
+
+
 def _published(method: Method, experiment: Experiment, source: str) -> dict[str, Value]:
-    """The published optimum; for the experiment's batch size, where the source distinguishes it."""
+    """The published optimum; for the experiment's batch size, where the source distinguishes it.
+
+    Without a source it is that of the reality check.
+    """
+    source = source or DEFAULT_SOURCE
     known = {row.batch_size for row in published.optima(source=source, method=method.name)}
     batch = experiment.batch.size if experiment.batch.size in known else None
     return published.optimum(method.name, experiment.dataset.name, batch=batch, source=source)
@@ -154,7 +174,7 @@ def _check_names(experiment: Experiment) -> None:
         transforms.registry[experiment.transform.name], experiment.transform.options
     )
     for metric in (*experiment.metrics, experiment.training.metric):
-        metrics.registry[metric]
+        metrics.resolve(metric)
     if experiment.training.max_epochs == 0:
         raise UsageError("training.max_epochs = 0 would train nothing; choose at least 1")
 
@@ -171,7 +191,7 @@ def _open(experiment: Experiment) -> DevelopmentView:
         transform=experiment.transform.name,
         transform_options=experiment.transform.options,
     )
-    if view.leaky and not split.allow_test_feedback:
+    if view.leaky and split.options.get("allow_test_feedback") is not True:
         raise UsageError(
             f"split plan {split.name} tunes on the test set; choose another plan, or say "
             "split.allow_test_feedback=true and every report will be stamped leaky"

@@ -35,6 +35,16 @@ class Result:
     trials: list[dict[str, Any]]
     failed: list[str]
 
+    @property
+    def pruned(self) -> int:
+        """How many trials were ended early because they could no longer win."""
+        return sum("estimate" in trial for trial in self.trials)
+
+    @property
+    def diverged(self) -> int:
+        """How many trials failed."""
+        return sum(trial["score"] is None for trial in self.trials) - self.pruned
+
     def interval(self, setting: str, metric: str) -> Interval:
         """Mean and 95% t-interval over the reruns."""
         return t_interval(self.scores[setting][metric])

@@ -12,6 +12,7 @@ from levelfield.config import Experiment
 from levelfield.engine import Engine, Runner, TorchrunEngine, is_chief, started_by_torchrun
 from levelfield.methods import Method
 from levelfield.protocol._confirm import confirm, confirm_baseline
+from levelfield.protocol._proposals import budget
 from levelfield.protocol._resolve import Resolved, resolve
 from levelfield.protocol._search import run_search, search_id, select
 from levelfield.records import Store, append_line, digest, now, read_json, read_lines, write_json
@@ -100,7 +101,7 @@ def _search_and_select(
     resolved: Resolved, method: Method, store: Store, engine: Runner, progress: Progress
 ) -> Path:
     done = len(store.trials(search_id(resolved, method)))
-    todo = max(0, resolved.experiment.search.trials - done) if method.space else 1 - min(done, 1)
+    todo = max(0, budget(resolved, method) - done)
     progress.stage(f"search {method.name}", todo * resolved.num_folds)
     trials = run_search(resolved, method, store, engine, on_run=progress.advance)
     return _freeze(store, select(trials, method=method.name, search=search_id(resolved, method)))
@@ -125,7 +126,8 @@ def write_index(store: Store, resolved: Resolved, selections: dict[str, Path]) -
     """Say what the folder holds, so that a report needs nothing else; note every revision."""
     index = {
         "experiment": resolved.experiment.model_dump(
-            mode="json", exclude={"engine": True, "plugins": True, "dataset": {"root"}}
+            mode="json",
+            exclude={"engine": True, "plugins": True, "dataset": {"root"}, "search": {"storage"}},
         ),
         "split": resolved.split_description,
         "leaky": resolved.leaky,

@@ -8,14 +8,12 @@ from typing import Any
 from levelfield.engine import Runner
 from levelfield.errors import RunError
 from levelfield.methods import Method
-from levelfield.protocol._optimise import Observation, suggest
+from levelfield.protocol._proposals import Point, Trial, propose
 from levelfield.protocol._resolve import Resolved
-from levelfield.records import RunResult, Store, digest, write_json
-from levelfield.seeds import seed_for
-from levelfield.space import Value, describe
-from levelfield.train import RunJob, run_job
-
-Trial = dict[str, Any]
+from levelfield.protocol._shared import run_shared_search
+from levelfield.protocol._trials import run_trials
+from levelfield.records import Store, digest, write_json
+from levelfield.space import describe
 
 
 def search_id(resolved: Resolved, method: Method) -> str:
@@ -32,6 +30,7 @@ def search_id(resolved: Resolved, method: Method) -> str:
             "sampler": settings.sampler,
             "first": settings.first,
             "parallel": settings.parallel,
+            **({"prune": True} if settings.prune else {}),
         }
     )
 
@@ -44,82 +43,34 @@ def run_search(
     Trials go in rounds of ``search.parallel``. What a round tries depends on the rounds before only, so the
     outcome is the same however often the search is interrupted.
     """
-    settings = resolved.experiment.search
     identity = search_id(resolved, method)
+    if resolved.experiment.search.storage is not None:
+        return run_shared_search(resolved, method, store, engine, search=identity, on_run=on_run)
     trials = store.trials(identity)
-    while len(trials) < settings.trials:
-        start = len(trials) - len(trials) % settings.parallel
-        round_points = _propose(resolved, method, trials[:start], start)
-        wanted = [
-            (number, point)
-            for number, point in enumerate(round_points, start)
-            if len(trials) <= number < settings.trials
-        ]
-        if not wanted:
-            break  # the grid, or an empty space, is used up
-        jobs = [job for number, point in wanted for job in _jobs(resolved, method, store, number, point)]
-        results = engine.map(run_job, jobs, on_done=on_run)
-        for index, (number, point) in enumerate(wanted):
-            part = slice(index * resolved.num_folds, (index + 1) * resolved.num_folds)
-            trial = _record(resolved, number, point, jobs[part], results[part])
-            write_json(store.trial_file(identity, number), trial)
+    while wanted := next_round(resolved, method, trials):
+        earlier = trials[: _round_start(resolved, trials)]
+        for trial in run_trials(resolved, method, store, engine, wanted, earlier=earlier, on_run=on_run):
+            write_json(store.trial_file(identity, trial["number"]), trial)
             trials.append(trial)
-    return trials[: settings.trials]
+    return trials[: resolved.experiment.search.trials]
 
 
-def _propose(resolved: Resolved, method: Method, trials: list[Trial], start: int) -> list[dict[str, Value]]:
-    """The points of one round. Points of the same round see each other with the mean score so far."""
+def next_round(resolved: Resolved, method: Method, trials: list[Trial]) -> list[tuple[int, Point]]:
+    """The trials to do next, or the rest of a round that was interrupted; none when the search is done."""
     settings = resolved.experiment.search
-    observed = [Observation(trial["hyperparameters"], trial["score"]) for trial in trials]
-    scores = [seen.score for seen in observed if seen.score is not None]
-    stand_in = sum(scores) / len(scores) if scores else None
-    points: list[dict[str, Value]] = []
-    for number in range(start, start + settings.parallel):
-        if number == 0 and settings.first == "defaults":
-            defaults = method.defaults(resolved.experiment.dataset.name)
-            if defaults.keys() == method.space.keys():
-                points.append(defaults)
-                continue
-        point = suggest(
-            method.space,
-            [*observed, *(Observation(point, stand_in) for point in points)],
-            sampler=settings.sampler,
-            seed=seed_for(resolved.experiment.seed, "search"),
-            number=number,
-        )
-        if point is None:
-            break
-        points.append(point)
-    return points
+    if len(trials) >= settings.trials:
+        return []
+    start = _round_start(resolved, trials)
+    points = propose(resolved, method, range(start, start + settings.parallel), finished=trials[:start])
+    return [
+        (number, point)
+        for number, point in enumerate(points, start)
+        if len(trials) <= number < settings.trials
+    ]
 
 
-def _jobs(
-    resolved: Resolved, method: Method, store: Store, number: int, point: dict[str, Value]
-) -> list[RunJob]:
-    jobs = []
-    for fold in range(resolved.num_folds):
-        seed = resolved.seed("search", number, fold)
-        spec = resolved.run_spec(method, point, fold=fold, seed=seed)
-        jobs.append(RunJob(spec, resolved.resources, store.run(spec.run_id).path))
-    return jobs
-
-
-def _record(
-    resolved: Resolved, number: int, point: dict[str, Value], jobs: list[RunJob], results: list[RunResult]
-) -> Trial:
-    """A trial is complete if every fold is; a diverged fold makes it a failed one, with its reason."""
-    metric = resolved.experiment.training.metric
-    reasons = [f"fold {fold}: {r.reason}" for fold, r in enumerate(results) if r.status != "complete"]
-    scores = [result.validation.get(metric) for result in results]
-    complete = [score for score in scores if score is not None]
-    return {
-        "number": number,
-        "hyperparameters": point,
-        "runs": [job.spec.run_id for job in jobs],
-        "fold_scores": scores,
-        "score": None if reasons else sum(complete) / len(complete),
-        "reason": "; ".join(reasons),
-    }
+def _round_start(resolved: Resolved, trials: list[Trial]) -> int:
+    return len(trials) - len(trials) % resolved.experiment.search.parallel
 
 
 def select(trials: list[Trial], *, method: str, search: str) -> dict[str, Any]:

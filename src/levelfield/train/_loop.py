@@ -68,7 +68,16 @@ def execute(
         run = _Run(spec, data, embedder, folder, device)
         result = _train(run)
         seconds = run.seconds_before + time.monotonic() - started
-        folder.finish(result, {**environment(), "finished": now(), "seconds": round(seconds, 3)})
+        folder.finish(
+            result,
+            {
+                **environment(),
+                "threads": torch.get_num_threads(),
+                "device": device,
+                "finished": now(),
+                "seconds": round(seconds, 3),
+            },
+        )
         return result
 
 

@@ -1,0 +1,96 @@
+"""``levelfield plan``: what an experiment would cost, before it is paid."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from levelfield.cli.run import FileArgument, OutOption, SetOption
+
+if TYPE_CHECKING:
+    from levelfield.protocol import Plan
+
+
+def plan(
+    file: FileArgument,
+    overrides: SetOption = None,
+    out: OutOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
+) -> None:
+    """Print the runs to do and those done already, and estimate time and disk; computes no result."""
+    import dataclasses
+
+    from levelfield.config import Experiment
+    from levelfield.protocol import plan as make_plan
+
+    experiment = Experiment.load(file, tuple(overrides or ()))
+    found = make_plan(experiment, out)
+    if as_json:
+        totals = {"runs_done": found.runs_done, "runs_todo": found.runs_todo}
+        print(json.dumps(dataclasses.asdict(found) | totals, indent=2))
+        return
+    _show(experiment.name, found)
+
+
+def _show(name: str, plan: Plan) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"{name}: runs")
+    table.add_column("method")
+    for column in ("trials", "search: done", "to do", "confirm: done", "to do", "time"):
+        table.add_column(column, justify="right")
+    for m in plan.methods:
+        counts = (m.search_done, m.search_todo, m.confirm_done, m.confirm_todo)
+        between = _between(m.seconds.low, m.seconds.high)
+        table.add_row(m.method, f"{m.trials_done} of {m.trials}", *map(str, counts), between)
+    console = Console(width=None if Console().is_terminal else 120)
+    console.print(table)
+    print(f"Runs: {plan.runs_todo} to do, {plan.runs_done} done; {plan.scorings_todo} reruns to score")
+    workers = f"{plan.workers} worker{'s' if plan.workers > 1 else ''}" if plan.workers else "one process"
+    print(f"Time: {_between(plan.seconds.low, plan.seconds.high)} with {workers}")
+    print(f"One run: {_between(plan.run_seconds.low, plan.run_seconds.high)} ({plan.basis})")
+    if plan.features:
+        print(f"Of this for trunk features, unless they are kept already: {_time(plan.features)}")
+    print(f"Disk: {_size(plan.disk)}; {_size(plan.free)} are free")
+    if plan.disk > plan.free:
+        print("Warning: that does not fit")
+
+
+def _between(low: float, high: float) -> str:
+    shown = (_time(low), _time(high))
+    return shown[0] if shown[0] == shown[1] else f"{shown[0]} to {shown[1]}"
+
+
+def _time(seconds: float) -> str:
+    """Seconds as a person says them.
+
+    Example:
+        >>> _time(0), _time(42), _time(3725), _time(200000)
+        ('0 s', '42 s', '1 h 2 min', '2 d 7 h')
+    """
+    if seconds < 10:
+        return f"{seconds:.2g} s"
+    minutes, hours, days = seconds / 60, seconds / 3600, seconds / 86400
+    if minutes < 2:
+        return f"{seconds:.0f} s"
+    if hours < 1:
+        return f"{minutes:.0f} min"
+    if days < 1:
+        return f"{int(hours)} h {int(minutes % 60)} min"
+    return f"{int(days)} d {int(hours % 24)} h"
+
+
+def _size(number: float) -> str:
+    """Bytes as a person says them.
+
+    Example:
+        >>> _size(512), _size(2_500_000)
+        ('512 bytes', '2.5 MB')
+    """
+    for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if number >= factor:
+            return f"{number / factor:.1f} {unit}"
+    return f"{number:.0f} bytes"

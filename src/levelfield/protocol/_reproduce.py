@@ -1,0 +1,208 @@
+"""Reproduction: carry out a finished experiment again from its records, and compare number by number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from levelfield.config import Experiment
+from levelfield.errors import UsageError
+from levelfield.protocol._results import SETTINGS, Comparison, Result, collect
+from levelfield.protocol._run import Progress, run
+from levelfield.records import Store, read_json
+from levelfield.stats import t_interval
+
+Verdict = Literal["identical", "within interval", "different"]
+
+
+@dataclass(frozen=True)
+class Number:
+    """One mean test score, before and after."""
+
+    method: str
+    setting: str
+    metric: str
+    before: float
+    half_width: float
+    after: float
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What a second run of an experiment says of the first.
+
+    Attributes:
+        folder: The records of the second run.
+        numbers: Every mean score of the first run.
+        selections: Methods whose search chose other hyperparameters, one line each.
+        environment: What differs between the two runs' surroundings, one line each.
+    """
+
+    folder: Path
+    numbers: tuple[Number, ...]
+    selections: tuple[str, ...]
+    environment: tuple[str, ...]
+
+    def count(self, verdict: Verdict) -> int:
+        """How many numbers have this verdict."""
+        return sum(number.verdict == verdict for number in self.numbers)
+
+
+def reproduce(
+    folder: str | Path,
+    out: str | Path | None = None,
+    *,
+    root: Path | None = None,
+    plugins: tuple[Path, ...] = (),
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> Reproduction:
+    """Carry out the experiment of ``folder`` again, and compare.
+
+    Args:
+        folder: What ``levelfield run`` wrote, with all reruns finished.
+        out: A fresh folder; beside the first with "-reproduced" by default. An unfinished one goes on.
+        root: Where the dataset lies here.
+        plugins: The user's own files; records do not hold them.
+        workers: Processes.
+        progress: Is told of each finished run.
+    """
+    first = Path(folder)
+    before = collect(first)
+    _check_finished(before)
+    second = Path(out) if out is not None else first.with_name(f"{first.name}-reproduced")
+    if second.resolve() == first.resolve():
+        raise UsageError(f"{second} is the experiment itself; choose another --out folder")
+    run(recorded_experiment(first, root=root, plugins=plugins, workers=workers), second, progress=progress)
+    after = collect(second)
+    return Reproduction(
+        folder=second,
+        numbers=tuple(_numbers(before, after)),
+        selections=tuple(_selections(before, after)),
+        environment=tuple(changes(surroundings(first), surroundings(second))),
+    )
+
+
+def recorded_experiment(
+    folder: Path, *, root: Path | None, plugins: tuple[Path, ...], workers: int
+) -> Experiment:
+    """The experiment that a folder holds; with the recorded number of threads, which bits depend on."""
+    values = dict(collect(folder).experiment)
+    values["dataset"] = {**values["dataset"], "root": root}
+    threads = {read_json(file).get("threads", 1) for file in (folder / "runs").glob("*/provenance.json")}
+    values |= {"plugins": plugins, "engine": {"workers": workers, "threads": max(threads, default=1)}}
+    return Experiment.model_validate(values)
+
+
+def compare_scores(before: list[float], after: list[float]) -> Verdict:
+    """Whether the reruns' scores are the same, or their mean lies in the 95% interval of those before.
+
+    Example:
+        >>> compare_scores([0.5, 0.6], [0.5, 0.6]), compare_scores([0.5, 0.6], [0.9, 0.9])
+        ('identical', 'within interval')
+        >>> compare_scores([0.5, 0.51, 0.5], [0.7, 0.7, 0.7])
+        'different'
+    """
+    if before == after:
+        return "identical"
+    inside = t_interval(before).contains(t_interval(after).mean) if after else False
+    return "within interval" if inside else "different"
+
+
+def _check_finished(comparison: Comparison) -> None:
+    wanted = comparison.experiment["confirm"]["reruns"]
+    for result in comparison.trained:
+        done = len(result.failed) + len(result.scores[SETTINGS[0]][comparison.metrics[0]])
+        if done < wanted:
+            raise UsageError(
+                f"{result.method} has {done} of {wanted} reruns; finish the experiment first, "
+                "with `levelfield run`"
+            )
+    if len(comparison.trained) < len(comparison.experiment["methods"]):
+        raise UsageError("the experiment is not finished; finish it first, with `levelfield run`")
+
+
+def _numbers(before: Comparison, after: Comparison) -> Iterator[Number]:
+    found = {result.method: result for result in after.results}
+    for result in before.results:
+        for setting in SETTINGS:
+            for metric in before.metrics:
+                scores = result.scores[setting][metric]
+                if scores:
+                    yield _number(result, found.get(result.method), setting, metric)
+
+
+def _number(before: Result, after: Result | None, setting: str, metric: str) -> Number:
+    old = before.scores[setting][metric]
+    new = after.scores[setting][metric] if after else []
+    interval = before.interval(setting, metric)
+    return Number(
+        method=before.method,
+        setting=setting,
+        metric=metric,
+        before=interval.mean,
+        half_width=interval.half_width,
+        after=t_interval(new).mean if new else float("nan"),
+        verdict=compare_scores(old, new),
+    )
+
+
+def _selections(before: Comparison, after: Comparison) -> Iterator[str]:
+    found = {result.method: result for result in after.trained}
+    for result in before.trained:
+        other = found.get(result.method)
+        old = result.selection["hyperparameters"]
+        new = other.selection["hyperparameters"] if other else None
+        if old != new:
+            yield f"{result.method}: {old} -> {new}"
+
+
+def surroundings(folder: Path) -> dict[str, set[str]]:
+    """Every value that the runs of a folder have of what they ran on, with and from."""
+    found: dict[str, set[str]] = {}
+    for run_folder in sorted((Store(folder).root / "runs").iterdir()):
+        if not (run_folder / "provenance.json").exists():
+            continue
+        spec = read_json(run_folder / "spec.json")
+        facts = {
+            key: value
+            for key, value in read_json(run_folder / "provenance.json").items()
+            if key not in ("finished", "seconds")
+        }
+        facts |= {
+            "dataset": spec["data"]["fingerprint"],
+            "weights": spec["trunk"]["weights"],
+            "plugins": spec["recipe"]["plugins"],
+        }
+        for key, value in _leaves(facts):
+            found.setdefault(key, set()).add(str(value))
+    return found
+
+
+def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def changes(before: Mapping[str, set[str]], after: Mapping[str, set[str]]) -> list[str]:
+    """The facts that differ, one line each.
+
+    Example:
+        >>> changes({"versions.torch": {"2.14"}, "host": {"a"}}, {"versions.torch": {"2.15"}, "host": {"a"}})
+        ['versions.torch: 2.14 -> 2.15']
+    """
+    return [
+        f"{key}: {_shown(before.get(key))} -> {_shown(after.get(key))}"
+        for key in sorted({*before, *after})
+        if before.get(key) != after.get(key)
+    ]
+
+
+def _shown(values: set[str] | None) -> str:
+    return ", ".join(sorted(values)) if values else "not recorded"

@@ -1,0 +1,127 @@
+"""Carrying out trials: one run per fold each, and the optional pruning of hopeless folds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import fmean
+
+from levelfield.engine import Runner
+from levelfield.methods import Method
+from levelfield.protocol._proposals import Point, Trial
+from levelfield.protocol._resolve import Resolved
+from levelfield.records import RunResult, Store
+from levelfield.train import RunJob, run_job
+
+PRUNE_FROM = 5  # complete trials; fewer say little of what a fold can reach
+
+
+def run_trials(
+    resolved: Resolved,
+    method: Method,
+    store: Store,
+    engine: Runner,
+    wanted: Sequence[tuple[int, Point]],
+    *,
+    earlier: Sequence[Trial],
+    on_run: Callable[[], None],
+) -> list[Trial]:
+    """The records of the trials ``wanted``, given by number and hyperparameters.
+
+    ``earlier`` are the trials of the rounds before, by which pruning judges.
+    """
+    jobs = [trial_jobs(resolved, method, store, number, point) for number, point in wanted]
+    results: list[list[RunResult]] = [[] for _ in wanted]
+    if resolved.experiment.search.prune:
+        complete = [trial for trial in earlier if trial["score"] is not None]
+        alive = list(range(len(wanted)))
+        for fold in range(resolved.num_folds):
+            found = engine.map(run_job, [jobs[index][fold] for index in alive], on_done=on_run)
+            for index, result in zip(alive, found, strict=True):
+                results[index].append(result)
+            alive = [index for index in alive if not _is_lost(resolved, results[index], complete)]
+    else:
+        found = engine.map(run_job, [job for group in jobs for job in group], on_done=on_run)
+        results = [
+            found[index * resolved.num_folds : (index + 1) * resolved.num_folds]
+            for index in range(len(wanted))
+        ]
+    return [
+        _record(resolved, number, point, jobs[index], results[index], earlier=earlier)
+        for index, (number, point) in enumerate(wanted)
+    ]
+
+
+def trial_jobs(resolved: Resolved, method: Method, store: Store, number: int, point: Point) -> list[RunJob]:
+    """The runs of one trial, fold by fold."""
+    jobs = []
+    for fold in range(resolved.num_folds):
+        seed = resolved.seed("search", number, fold)
+        spec = resolved.run_spec(method, point, fold=fold, seed=seed)
+        jobs.append(RunJob(spec, resolved.resources, store.run(spec.run_id).path))
+    return jobs
+
+
+def _is_lost(resolved: Resolved, results: Sequence[RunResult], complete: Sequence[Trial]) -> bool:
+    if any(result.status != "complete" for result in results):
+        return True
+    metric = resolved.experiment.training.metric
+    return is_hopeless([result.validation[metric] for result in results], complete)
+
+
+def is_hopeless(scores: Sequence[float], complete: Sequence[Trial]) -> bool:
+    """Whether a trial with these scores in its first folds can no longer win.
+
+    It is, if it stays behind the best trial even with the best score in each remaining fold that any
+    complete trial has had.
+
+    Example:
+        >>> complete = [{"fold_scores": [0.5, 0.4]}] * 4 + [{"fold_scores": [0.3, 0.5]}]
+        >>> is_hopeless([0.35], complete), is_hopeless([0.45], complete)
+        (True, False)
+    """
+    if len(complete) < PRUNE_FROM:
+        return False
+    folds = [trial["fold_scores"] for trial in complete]
+    ceiling = [max(column) for column in list(zip(*folds, strict=True))[len(scores) :]]
+    return sum(scores) + sum(ceiling) < max(sum(row) for row in folds)
+
+
+def _estimate(scores: Sequence[float], complete: Sequence[Trial]) -> float:
+    """What a pruned trial's score would have been, were it as far from the mean in its other folds.
+
+    The optimiser needs it, or it would go on trying the same; folds are not equally hard.
+    """
+    partial = [fmean(trial["fold_scores"][: len(scores)]) for trial in complete]
+    return fmean(trial["score"] for trial in complete) + fmean(scores) - fmean(partial)
+
+
+def _record(
+    resolved: Resolved,
+    number: int,
+    point: Point,
+    jobs: Sequence[RunJob],
+    results: Sequence[RunResult],
+    *,
+    earlier: Sequence[Trial],
+) -> Trial:
+    """A trial is complete if every fold is; a diverged fold makes it a failed one, with its reason."""
+    metric = resolved.experiment.training.metric
+    reasons = [f"fold {fold}: {r.reason}" for fold, r in enumerate(results) if r.status != "complete"]
+    scores = [result.validation.get(metric) for result in results]
+    complete = [score for score in scores if score is not None]
+    trial: Trial = {
+        "number": number,
+        "hyperparameters": point,
+        "runs": [job.spec.run_id for job in jobs[: len(results)]],
+        "fold_scores": scores,
+        "score": None if reasons else sum(complete) / len(complete),
+        "reason": "; ".join(reasons),
+    }
+    if len(results) < len(jobs) and not reasons:
+        judges = [other for other in earlier if other["score"] is not None]
+        trial |= {
+            "score": None,
+            "reason": f"pruned after fold {len(results)} of {len(jobs)}: it could no longer win",
+            "estimate": _estimate(complete, judges),
+        }
+    return trial
