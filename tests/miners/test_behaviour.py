@@ -99,6 +99,15 @@ def test_autocast_changes_nothing(name):
     assert listed(found) == listed(miners.create(name)(embeddings, labels))
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_the_length_of_embeddings_does_not_matter_as_it_does_not_to_the_losses(name):
+    embeddings, labels = batch(dtype=torch.float64)
+    lengths = torch.linspace(0.1, 9.0, len(labels), dtype=torch.float64)[:, None]
+    assert listed(miners.create(name)(embeddings * lengths, labels)) == listed(
+        miners.create(name)(embeddings, labels)
+    )
+
+
 @pytest.mark.parametrize("name", DRAWING)
 def test_a_reseeded_miner_draws_the_same_again(name):
     embeddings, labels = batch()
@@ -150,7 +159,7 @@ def test_random_draws_evenly():
 def test_strict_semihard_draws_evenly():
     line = torch.tensor([[0.0], [1.0], [1.1], [1.2], [1.3], [0.5], [9.0]])
     labels = torch.tensor([0, 0, 1, 1, 1, 1, 1])
-    miner = miners.create("semihard", margin=1.0, seed=0)
+    miner = miners.create("semihard", margin=1.0, normalize=False, seed=0)
     drawn = torch.stack([miner(line, labels).negative[0] for _ in range(1500)])
     assert torch.allclose(torch.bincount(drawn)[2:] / 1500, torch.full((3,), 1 / 3), atol=0.06)
 

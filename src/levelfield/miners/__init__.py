@@ -28,8 +28,8 @@ __all__ = [
 class Miner(Protocol):
     """Called with L2-normalised or raw embeddings (B x D) and labels (B); never tracks gradients.
 
-    Distances are Euclidean, between the embeddings as they come; a miner that is defined on the sphere
-    (``distance_weighted``, ``multi_similarity``) normalises them itself. Nothing found is no error.
+    Miners scale embeddings to unit length first, as the losses do; where the definition makes sense without,
+    there is an option ``normalize``. Nothing found is no error.
 
     A miner that draws at random owns a generator and has a method ``reseed(seed: int)``. A training loop
     calls :func:`reseed` before every epoch, so that a resumed run draws what an unbroken one draws.

@@ -21,25 +21,25 @@ def relations(labels: Tensor) -> tuple[Tensor, Tensor]:
     return same.clone().fill_diagonal_(False), ~same
 
 
-def squared_distances(embeddings: Tensor) -> Tensor:
+def squared_distances(embeddings: Tensor, *, normalize: bool) -> Tensor:
     """Squared Euclidean distances between all embeddings (B x D), B x B, with exact zeros on the diagonal.
 
     Half precision is raised to float32 and autocast is off: rounding must not decide what is hard.
 
     Example:
-        >>> squared_distances(torch.tensor([[0.0, 0.0], [3.0, 4.0]])).tolist()
+        >>> squared_distances(torch.tensor([[0.0, 0.0], [3.0, 4.0]]), normalize=False).tolist()
         [[0.0, 25.0], [25.0, 0.0]]
     """
     with torch.autocast(embeddings.device.type, enabled=False):
-        points = _precise(embeddings)
+        points = unit(embeddings) if normalize else _precise(embeddings)
         norms = (points * points).sum(dim=1)
         products = points @ points.T
         return (norms[:, None] + norms[None, :]).sub_(products, alpha=2).clamp_(min=0).fill_diagonal_(0)
 
 
-def distances(embeddings: Tensor) -> Tensor:
+def distances(embeddings: Tensor, *, normalize: bool) -> Tensor:
     """Euclidean distances between all embeddings (B x D), B x B."""
-    return squared_distances(embeddings).sqrt_()
+    return squared_distances(embeddings, normalize=normalize).sqrt_()
 
 
 def cosines(embeddings: Tensor) -> Tensor:

@@ -26,26 +26,28 @@ class Angular:
 
     Args:
         angle: The bound, in degrees, above 0 and below 90.
+        normalize: Scale the embeddings to unit length first, as the losses do.
 
     The memory needed is that of the triplets found, plus O(B^2).
 
     Example:
         >>> plane = torch.tensor([[0.0, 0.0], [2.0, 0.0], [1.0, 1.0], [1.0, 9.0]])
-        >>> triplets = Angular(angle=20)(plane, torch.tensor([0, 0, 1, 1]))
+        >>> triplets = Angular(angle=20, normalize=False)(plane, torch.tensor([0, 0, 1, 1]))
         >>> list(zip(*(t.tolist() for t in (triplets.anchor, triplets.positive, triplets.negative))))[0]
         (0, 1, 2)
     """
 
-    def __init__(self, *, angle: float = 20.0) -> None:
+    def __init__(self, *, angle: float = 20.0, normalize: bool = True) -> None:
         if not 0 < angle < 90:
             raise UsageError(f"angular: angle must be between 0 and 90 degrees, got {angle}")
         self.angle = angle
+        self.normalize = normalize
 
     @torch.no_grad()
     def __call__(self, embeddings: Tensor, labels: Tensor) -> Triplets:
         """Triplets of ``embeddings`` (B x D) with ``labels`` (B)."""
         check_batch(embeddings, labels)
-        squared = squared_distances(embeddings)
+        squared = squared_distances(embeddings, normalize=self.normalize)
         positive, negative = relations(labels)
         anchor, other = positive.nonzero(as_tuple=True)
         # |n - c|^2 = (|n - a|^2 + |n - p|^2) / 2 - |a - p|^2 / 4, so angle > bound is a bound on a sum.

@@ -8,7 +8,7 @@ from torch import Tensor
 from levelfield.errors import UsageError
 from levelfield.miners import Triplets, register
 from levelfield.miners._draw import Drawing, draw
-from levelfield.miners._geometry import check_batch, distances, relations, unit
+from levelfield.miners._geometry import check_batch, distances, relations
 from levelfield.miners._ranking import positive_pairs
 from levelfield.space import Float
 
@@ -90,7 +90,7 @@ class DistanceWeighted(Drawing):
 
     def weights(self, embeddings: Tensor, negative: Tensor) -> Tensor:
         """Relative chances (B x B) of each sample to become an anchor's negative; the row's largest is 1."""
-        distance = distances(unit(embeddings))
+        distance = distances(embeddings, normalize=True)
         allowed = negative & (distance < self.limit)
         # Antipodes would be at log(0); the limit has excluded them already unless it is 2 or more.
         inside = distance.clamp(min=self.cutoff, max=min(self.limit, 1.9999))

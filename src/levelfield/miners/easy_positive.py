@@ -25,18 +25,22 @@ class EasyPositive:
     Args:
         negatives: "semihard" takes the nearest negative that is farther away than the positive (the paper's
             EPSHN); "hard" takes the nearest of all (EPHN). An anchor that has none gives no triplet.
+        normalize: Scale the embeddings to unit length first, as the losses do.
 
     Example:
         >>> line = torch.tensor([[0.0], [2.0], [5.0], [1.0], [3.0]])
-        >>> triplets = EasyPositive()(line, torch.tensor([0, 0, 0, 1, 2]))
+        >>> triplets = EasyPositive(normalize=False)(line, torch.tensor([0, 0, 0, 1, 2]))
         >>> triplets.anchor.tolist(), triplets.positive.tolist(), triplets.negative.tolist()
         ([0, 2], [1, 1], [4, 3])
     """
 
-    def __init__(self, *, negatives: Literal["semihard", "hard"] = "semihard") -> None:
+    def __init__(
+        self, *, negatives: Literal["semihard", "hard"] = "semihard", normalize: bool = True
+    ) -> None:
         if negatives not in ("semihard", "hard"):
             raise UsageError(f'easy_positive: negatives must be "semihard" or "hard", got {negatives!r}')
         self.negatives = negatives
+        self.normalize = normalize
 
     @torch.no_grad()
     def __call__(self, embeddings: Tensor, labels: Tensor) -> Triplets:
@@ -44,7 +48,7 @@ class EasyPositive:
         check_batch(embeddings, labels)
         positive, negative = relations(labels)
         anchor = (positive.any(dim=1) & negative.any(dim=1)).nonzero().squeeze(1)
-        distance = squared_distances(embeddings)[anchor]
+        distance = squared_distances(embeddings, normalize=self.normalize)[anchor]
         nearest = distance.masked_fill(~positive[anchor], torch.inf).min(dim=1)
         allowed = negative[anchor]
         if self.negatives == "semihard":

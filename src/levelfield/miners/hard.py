@@ -15,12 +15,18 @@ class Hard:
 
     An anchor without a positive or without a negative gives no triplet.
 
+    Args:
+        normalize: Scale the embeddings to unit length first, as the losses do.
+
     Example:
         >>> line = torch.tensor([[0.0], [1.0], [2.0], [4.0], [5.0]])
-        >>> triplets = Hard()(line, torch.tensor([0, 0, 0, 1, 1]))
+        >>> triplets = Hard(normalize=False)(line, torch.tensor([0, 0, 0, 1, 1]))
         >>> triplets.positive.tolist(), triplets.negative.tolist()
         ([2, 0, 0, 4, 3], [3, 3, 3, 2, 2])
     """
+
+    def __init__(self, *, normalize: bool = True) -> None:
+        self.normalize = normalize
 
     @torch.no_grad()
     def __call__(self, embeddings: Tensor, labels: Tensor) -> Triplets:
@@ -28,7 +34,7 @@ class Hard:
         check_batch(embeddings, labels)
         positive, negative = relations(labels)
         anchor = (positive.any(dim=1) & negative.any(dim=1)).nonzero().squeeze(1)
-        distance = squared_distances(embeddings)[anchor]
+        distance = squared_distances(embeddings, normalize=self.normalize)[anchor]
         return Triplets(
             anchor,
             distance.masked_fill(~positive[anchor], -torch.inf).argmax(dim=1),

@@ -30,6 +30,7 @@ class Semihard(Drawing):
             Strategies and Generalization Performance in Deep Metric Learning": for every anchor a random
             positive, and a negative anywhere beyond it.
         margin: How far beyond, in "strict" mode; as in FaceNet it is added to squared distances.
+        normalize: Scale the embeddings to unit length first, as the losses do.
         generator: The random stream, or
         seed: the seed of a new one.
 
@@ -37,7 +38,7 @@ class Semihard(Drawing):
 
     Example:
         >>> line = torch.tensor([[0.0], [1.0], [0.5], [1.1], [3.0]])
-        >>> triplets = Semihard(margin=0.5)(line, torch.tensor([0, 0, 1, 2, 3]))
+        >>> triplets = Semihard(margin=0.5, normalize=False)(line, torch.tensor([0, 0, 1, 2, 3]))
         >>> triplets.anchor.tolist(), triplets.positive.tolist(), triplets.negative.tolist()
         ([0], [1], [3])
     """
@@ -47,6 +48,7 @@ class Semihard(Drawing):
         *,
         mode: Literal["strict", "relaxed"] = "strict",
         margin: float = 0.2,
+        normalize: bool = True,
         generator: torch.Generator | None = None,
         seed: int | None = None,
     ) -> None:
@@ -57,12 +59,13 @@ class Semihard(Drawing):
             raise UsageError(f"semihard: margin must be above 0, got {margin}")
         self.mode = mode
         self.margin = margin
+        self.normalize = normalize
 
     @torch.no_grad()
     def __call__(self, embeddings: Tensor, labels: Tensor) -> Triplets:
         """Triplets of ``embeddings`` (B x D) with ``labels`` (B)."""
         check_batch(embeddings, labels)
-        distance = squared_distances(embeddings)
+        distance = squared_distances(embeddings, normalize=self.normalize)
         positive, negative = relations(labels)
         if self.mode == "relaxed":
             return self._relaxed(distance, positive, negative)

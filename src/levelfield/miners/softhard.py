@@ -20,15 +20,22 @@ class Softhard(Drawing):
     empty exactly when the other is; such an anchor gives no triplet.
 
     Args:
+        normalize: Scale the embeddings to unit length first, as the losses do.
         generator: The random stream, or
         seed: the seed of a new one.
 
     Example:
         >>> line = torch.tensor([[0.0], [1.0], [4.0], [3.0], [9.0]])
-        >>> triplets = Softhard(seed=0)(line, torch.tensor([0, 0, 0, 1, 1]))
+        >>> triplets = Softhard(normalize=False)(line, torch.tensor([0, 0, 0, 1, 1]))
         >>> triplets.anchor.tolist(), triplets.positive.tolist()[:3], triplets.negative.tolist()[:3]
         ([0, 1, 2, 3, 4], [2, 2, 0], [3, 3, 3])
     """
+
+    def __init__(
+        self, *, normalize: bool = True, generator: torch.Generator | None = None, seed: int | None = None
+    ) -> None:
+        super().__init__(generator=generator, seed=seed)
+        self.normalize = normalize
 
     @torch.no_grad()
     def __call__(self, embeddings: Tensor, labels: Tensor) -> Triplets:
@@ -36,7 +43,7 @@ class Softhard(Drawing):
         check_batch(embeddings, labels)
         positive, negative = relations(labels)
         uniform = self.uniform(len(labels), 2, device=labels.device)
-        distance = squared_distances(embeddings)
+        distance = squared_distances(embeddings, normalize=self.normalize)
         farthest = distance.masked_fill(~positive, -torch.inf).amax(dim=1, keepdim=True)
         nearest = distance.masked_fill(~negative, torch.inf).amin(dim=1, keepdim=True)
         hard_negative = negative & (distance < farthest)

@@ -29,29 +29,35 @@ class TripletMargin:
         margin: The margin of the triplet loss.
         kind: "all" that violate the margin (g <= margin), the "hard" ones among them (g <= 0), the
             "semihard" ones (0 < g <= margin), or the "easy" ones outside (g > margin).
+        normalize: Scale the embeddings to unit length first, as the losses do.
 
     The memory needed is that of the triplets found, plus O(B^2).
 
     Example:
         >>> line = torch.tensor([[0.0], [1.0], [0.5], [1.1], [3.0]])
-        >>> triplets = TripletMargin(kind="semihard")(line, torch.tensor([0, 0, 1, 2, 3]))
+        >>> triplets = TripletMargin(kind="semihard", normalize=False)(line, torch.tensor([0, 0, 1, 2, 3]))
         >>> triplets.anchor.tolist(), triplets.positive.tolist(), triplets.negative.tolist()
         ([0], [1], [3])
     """
 
     def __init__(
-        self, *, margin: float = 0.2, kind: Literal["all", "hard", "semihard", "easy"] = "all"
+        self,
+        *,
+        margin: float = 0.2,
+        kind: Literal["all", "hard", "semihard", "easy"] = "all",
+        normalize: bool = True,
     ) -> None:
         if kind not in KINDS:
             raise UsageError(f"triplet_margin: kind must be one of {', '.join(KINDS)}, got {kind!r}")
         self.margin = margin
         self.kind = kind
+        self.normalize = normalize
 
     @torch.no_grad()
     def __call__(self, embeddings: Tensor, labels: Tensor) -> Triplets:
         """Triplets of ``embeddings`` (B x D) with ``labels`` (B)."""
         check_batch(embeddings, labels)
-        distance = distances(embeddings)
+        distance = distances(embeddings, normalize=self.normalize)
         positive, negative = relations(labels)
         pairs = positive_pairs(positive)
         ranked = rank_negatives(distance, negative)
