@@ -9,7 +9,7 @@ import click
 import typer
 
 import levelfield
-from levelfield.cli import demo, evaluate, ls, presets, published, report, run
+from levelfield.cli import compare, demo, evaluate, ls, presets, published, report, run
 from levelfield.errors import LevelfieldError
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("run")(run.run)
 app.command("report")(report.report)
+app.command("compare")(compare.compare)
 app.command("evaluate")(evaluate.evaluate)
 app.command("ls")(ls.ls)
 app.add_typer(presets.app, name="presets")

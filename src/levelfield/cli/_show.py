@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from levelfield.config import Experiment
+    from levelfield.reports import Evidence
 
 
 class _Bars:
@@ -49,42 +50,42 @@ def bars(*, quiet: bool) -> Iterator[_Bars | None]:
 def carry_out(experiment: Experiment, out: Path | None, *, quiet: bool, as_json: bool) -> None:
     """Run an experiment, write its report, show its table."""
     from levelfield.engine import is_chief
-    from levelfield.protocol import collect
     from levelfield.protocol import run as run_protocol
-    from levelfield.reports import results_json, write_report
+    from levelfield.reports import results_json, weigh, write_report
 
     with bars(quiet=quiet or as_json or not is_chief()) as progress:
         root = run_protocol(experiment, out, progress=progress)
     if not is_chief():
         return
-    page = write_report(root)
-    comparison = collect(root)
+    evidence = weigh(root)
+    page = write_report(root, evidence=evidence)
     if as_json:
-        print(json.dumps(results_json(comparison), indent=2))
+        print(json.dumps(results_json(evidence.comparison), indent=2))
         return
-    show_table(root)
+    show_table(evidence)
     if not quiet:
         print(f"Report: {page}")
-        print(f"Tables: {page.parent / 'results.csv'} and {page.parent / 'results.md'}")
+        print(f"Tables: {page.parent / 'results.csv'}, results.md and results.tex")
 
 
-def show_table(root: Path) -> None:
-    """The main table, in colour where the terminal has it."""
+def show_table(evidence: Evidence) -> None:
+    """The main table; bold marks the best of a column and what is not distinguishable from it."""
     from rich.console import Console
     from rich.table import Table
 
-    from levelfield.protocol import collect
     from levelfield.reports._page import warnings
     from levelfield.reports._tables import columns, metric_name, table_rows
 
-    comparison = collect(root)
+    comparison = evidence.comparison
     wanted = columns(comparison)
     table = Table(title=f"{comparison.experiment['name']}: test scores in percent, mean ± 95% interval")
     table.add_column("method")
     for setting, metric in wanted:
         table.add_column(f"{setting}\n{metric_name(metric)}", justify="right")
-    for row in table_rows(comparison):
-        cells = [f"[bold]{cell}[/]" if best else cell for cell, best in zip(row.cells, row.best, strict=True)]
+    for row in table_rows(comparison, evidence.leaders):
+        cells = [
+            f"[bold]{cell}[/]" if bold else cell for cell, bold in zip(row.cells, row.alike, strict=True)
+        ]
         table.add_row(row.method, *cells)
     console = Console(width=None if Console().is_terminal else 120)
     console.print(table)

@@ -12,11 +12,18 @@ def report(
     folder: Annotated[
         Path, typer.Argument(help="The folder that `levelfield run` wrote.", show_default=False)
     ],
+    figures: Annotated[
+        bool, typer.Option("--figures", help="Also write every figure as PNG and interactive page.")
+    ] = False,
 ) -> None:
     """Write the report of a finished or unfinished experiment and show its table."""
     from levelfield.cli._show import show_table
-    from levelfield.reports import write_report
+    from levelfield.reports import weigh, write_figures, write_report
 
-    page = write_report(folder)
-    show_table(folder)
+    evidence = weigh(folder)
+    page = write_report(folder, evidence=evidence)
+    show_table(evidence)
     print(f"Report: {page}")
+    if figures:
+        written = write_figures(evidence)
+        print(f"Figures: {len(written)} files in {page.parent / 'figures'}")

@@ -29,6 +29,11 @@ class Confirmation:
     reruns: dict[int, dict[str, Any]]
     arrays: dict[int, Path]
 
+    @property
+    def fixed(self) -> bool:
+        """Whether this is one network that is never trained: it would score the same every time."""
+        return len(self.reruns) == 1 and not any(rerun["best_epochs"] for rerun in self.reruns.values())
+
     def scores(self, setting: str, metric: str) -> dict[int, float]:
         """The score of each rerun that has the metric."""
         return {

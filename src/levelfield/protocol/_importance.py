@@ -13,6 +13,7 @@ from levelfield.protocol._optimise import study_of
 from levelfield.space import Choice, Dimension, Float, Int, Space, Value
 
 FEWEST_TRIALS = 4
+SURELY_LOG = 1000  # nothing else spreads its trials over so wide a range of positive numbers
 
 
 def importance(space: Space, trials: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -81,4 +82,5 @@ def _range_of(values: Sequence[Value]) -> Dimension:
     numbers = [value for value in values if isinstance(value, int | float)]
     if all(isinstance(value, int) for value in numbers):
         return Int(int(min(numbers)), int(max(numbers)))
-    return Float(float(min(numbers)), float(max(numbers)))
+    low, high = float(min(numbers)), float(max(numbers))
+    return Float(low, high, log=low > 0 and high / low >= SURELY_LOG)

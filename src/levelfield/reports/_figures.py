@@ -1,116 +1,73 @@
-"""Interactive figures of one experiment."""
+"""Every figure of an experiment, by name, and written as PNG and as an interactive page."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import plotly.graph_objects as go
-
-from levelfield.protocol import Comparison
-from levelfield.records import Store
+from levelfield.protocol import searched_space
+from levelfield.records import Store, write_text
+from levelfield.reports._evidence import Evidence
 from levelfield.reports._tables import metric_name
-
-COLOURS = ("#2a6fbb", "#d1495b", "#3a9679", "#e0a030", "#7a5ea8", "#5b6770", "#c06c9a", "#7f8c2f")
-CONCATENATED, SEPARATED = "#2a6fbb", "#9dc3e6"
-
-
-def score_bars(comparison: Comparison) -> go.Figure:
-    """The selection metric of every method, separated and concatenated, with its interval."""
-    metric = comparison.experiment["training"]["metric"]
-    metric = metric if metric in comparison.metrics else comparison.metrics[-1]
-    figure = go.Figure()
-    for setting, colour in (("separated", SEPARATED), ("concatenated", CONCATENATED)):
-        shown = [result for result in comparison.results if result.scores[setting][metric]]
-        intervals = [result.interval(setting, metric) for result in shown]
-        figure.add_bar(
-            name=setting,
-            x=[result.method for result in shown],
-            y=[100 * interval.mean for interval in intervals],
-            error_y={"array": [100 * i.half_width if i.n > 1 else 0 for i in intervals], "color": "#333"},
-            marker_color=colour,
-        )
-    return _styled(figure, f"Test {metric_name(metric)} (%), mean and 95% interval", y="%").update_layout(
-        barmode="group"
-    )
+from levelfield.reports.figures import experiment, search
+from levelfield.reports.figures._interactive import Chart, interactive
 
 
-def learning_curves(comparison: Comparison, root: Path) -> go.Figure:
-    """Validation score against the epoch, mean over the folds of each method's selected trial."""
-    metric = comparison.experiment["training"]["metric"]
-    figure = go.Figure()
-    for index, result in enumerate(comparison.trained):
-        trial = result.trials[result.selection["trial"]]
-        logs = [Store(root).run(run).log() for run in trial["runs"]]
-        for fold, log in enumerate(logs):
-            figure.add_scatter(
-                x=[line["epoch"] for line in log],
-                y=[100 * line[metric] for line in log],
-                name=result.method,
-                legendgroup=result.method,
-                showlegend=fold == 0,
-                line={"color": COLOURS[index % len(COLOURS)], "width": 1.5},
-                opacity=0.8,
-                hovertext=f"fold {fold}",
-            )
-    return _styled(
-        figure, f"Validation {metric_name(metric)} (%) of the selected trial, one line per fold", x="epoch"
-    )
+def page_charts(evidence: Evidence) -> dict[str, Chart]:
+    """What the report shows, by heading."""
+    comparison = evidence.comparison
+    metric = metric_name(comparison.experiment["training"]["metric"])
+    searches = {result.method: result.trials for result in comparison.trained}
+    found: dict[str, Chart | None] = {
+        "Scores": experiment.scores(comparison),
+        "Learning curves": experiment.learning_curves(evidence),
+        "Search history": search.history(searches, metric=metric),
+    }
+    return {title: chart for title, chart in found.items() if chart is not None}
 
 
-def search_history(comparison: Comparison) -> go.Figure:
-    """Score of each trial, and the best so far, per method."""
-    metric = comparison.experiment["training"]["metric"]
-    figure = go.Figure()
-    for index, result in enumerate(comparison.trained):
-        colour = COLOURS[index % len(COLOURS)]
-        done = [trial for trial in result.trials if trial["score"] is not None]
-        best: list[float] = []
-        for trial in done:
-            best.append(max([100 * trial["score"], *best[-1:]]))
-        figure.add_scatter(
-            x=[trial["number"] + 1 for trial in done],
-            y=[100 * trial["score"] for trial in done],
-            text=[_shown(trial["hyperparameters"]) for trial in done],
-            mode="markers",
-            name=result.method,
-            legendgroup=result.method,
-            marker={"color": colour, "size": 8},
-        )
-        figure.add_scatter(
-            x=[trial["number"] + 1 for trial in done],
-            y=best,
-            mode="lines",
-            line={"color": colour, "shape": "hv", "width": 1.5},
-            legendgroup=result.method,
-            showlegend=False,
-            hoverinfo="skip",
-        )
-    title = f"Search: mean validation {metric_name(metric)} (%) of each trial; line: best so far"
-    return _styled(figure, title, x="trial").update_xaxes(tickformat="d", dtick=_whole_ticks(comparison))
+def all_charts(evidence: Evidence) -> dict[str, Chart]:
+    """Every chart that the records allow, by file name."""
+    comparison = evidence.comparison
+    metric = metric_name(comparison.experiment["training"]["metric"])
+    found: dict[str, Chart | None] = {
+        "scores": experiment.scores(comparison),
+        "learning-curves": experiment.learning_curves(evidence),
+        "metric-correlation": experiment.metric_correlation(evidence),
+        "spectra": experiment.spectra(evidence),
+        "search-history": page_charts(evidence)["Search history"],
+    }
+    specs = {spec["name"]: spec for spec in comparison.experiment["methods"]}
+    for result in comparison.trained:
+        space = searched_space(specs[result.method], result.trials)
+        if not space or not search.complete(result.trials):
+            continue
+        name, trials = result.method, result.trials
+        found |= {
+            f"{name}-history": search.history({name: trials}, metric=metric),
+            f"{name}-slice": search.slices(name, trials, space, metric=metric),
+            f"{name}-contour": search.contour(name, trials, space, metric=metric),
+            f"{name}-importance": search.importances(name, trials, space),
+        }
+    return {name: chart for name, chart in found.items() if chart is not None}
 
 
-def _whole_ticks(comparison: Comparison) -> int:
-    """A distance of ticks that never falls between two trials."""
-    most = max((len(result.trials) for result in comparison.results), default=1)
-    return max(1, most // 10)
+def write_figures(evidence: Evidence, folder: Path | None = None) -> list[Path]:
+    """Write every chart as ``NAME.png`` and ``NAME.html``; ``report/figures/`` by default.
 
+    The pages share one copy of plotly's script beside them and load nothing from elsewhere.
+    """
+    from plotly.offline import get_plotlyjs
 
-def _shown(hyperparameters: dict[str, Any]) -> str:
-    return "<br>".join(
-        f"{name} = {value:.4g}" if isinstance(value, float) else f"{name} = {value}"
-        for name, value in hyperparameters.items()
-    )
+    from levelfield.reports.figures._still import still
+    from levelfield.reports.figures.published_draw import write_png
 
-
-def _styled(figure: go.Figure, title: str, *, x: str = "", y: str = "%") -> go.Figure:
-    return figure.update_layout(
-        title={"text": title, "font": {"size": 15}, "x": 0.01, "xanchor": "left"},
-        template="plotly_white",
-        font={"family": "system-ui, sans-serif", "size": 13, "color": "#222"},
-        xaxis_title=x,
-        yaxis_title=y,
-        height=400,
-        margin={"l": 60, "r": 20, "t": 50, "b": 50},
-        legend={"orientation": "h", "y": -0.2},
-    )
+    folder = folder or Store(evidence.root).report_folder / "figures"
+    script = folder / "plotly.min.js"
+    write_text(script, get_plotlyjs())
+    written = [script]
+    for name, chart in all_charts(evidence).items():
+        png, html = folder / f"{name}.png", folder / f"{name}.html"
+        write_png(still(chart), png)
+        write_text(html, interactive(chart).to_html(include_plotlyjs="directory"))
+        written += [png, html]
+    return written

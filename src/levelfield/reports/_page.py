@@ -11,29 +11,44 @@ import plotly.io
 import yaml
 
 import levelfield
-from levelfield.protocol import SETTINGS, Comparison, collect
+from levelfield.protocol import SETTINGS, Comparison
 from levelfield.records import Store, write_text
-from levelfield.reports import _figures, _tables
+from levelfield.reports import _tables
+from levelfield.reports._beside import beside_published
+from levelfield.reports._beside_table import beside_tables
+from levelfield.reports._compare import findings_csv
+from levelfield.reports._evidence import Evidence, ranked, weigh
+from levelfield.reports._figures import page_charts
+from levelfield.reports._latex import results_latex
+from levelfield.reports.figures._interactive import interactive
 
 
-def write_report(root: str | Path) -> Path:
-    """Write ``report/index.html``, ``results.csv`` and ``results.md``; returns the page's path."""
-    comparison = collect(root)
+def write_report(root: str | Path, *, evidence: Evidence | None = None) -> Path:
+    """Write ``report/index.html`` and the tables beside it; returns the page's path.
+
+    ``results.csv`` has one line per number, ``results.md`` and ``results.tex`` the main table, ``pairs.csv``
+    one line per pair of methods.
+
+    Args:
+        root: The folder that ``levelfield run`` wrote.
+        evidence: What ``weigh`` made of it, if that is at hand.
+    """
+    evidence = evidence or weigh(root)
+    comparison, leaders = evidence.comparison, evidence.leaders
     folder = Store(Path(root)).report_folder
     write_text(folder / "results.csv", _tables.results_csv(comparison))
-    write_text(folder / "results.md", _tables.results_markdown(comparison))
+    write_text(folder / "results.md", _tables.results_markdown(comparison, leaders))
+    write_text(folder / "results.tex", results_latex(comparison, leaders))
+    write_text(folder / "pairs.csv", findings_csv(evidence.findings))
     page = folder / "index.html"
-    write_text(page, render(comparison, Path(root)))
+    write_text(page, render(evidence))
     return page
 
 
-def render(comparison: Comparison, root: Path) -> str:
+def render(evidence: Evidence) -> str:
     """The page as HTML. Nothing in it is loaded from elsewhere."""
-    figures = [
-        ("Scores", _figures.score_bars(comparison)),
-        ("Learning curves", _figures.learning_curves(comparison, root)),
-        ("Search history", _figures.search_history(comparison)),
-    ]
+    comparison = evidence.comparison
+    figures = {title: interactive(chart) for title, chart in page_charts(evidence).items()}
     template = (resources.files("levelfield.reports") / "templates" / "report.html").read_text(
         encoding="utf-8"
     )
@@ -47,14 +62,36 @@ def render(comparison: Comparison, root: Path) -> str:
         split=comparison.split,
         groups=[(setting, len(comparison.metrics)) for setting in reversed(SETTINGS)],
         heads=[_tables.metric_name(metric) for _, metric in _tables.columns(comparison)],
-        rows=_tables.table_rows(comparison),
+        rows=_tables.table_rows(comparison, evidence.leaders),
+        findings=_findings(evidence),
+        beside=beside_tables(beside_published(evidence, metrics=_shown_beside(evidence))),
         baseline=comparison.baseline,
-        figures=[(title, _html(figure, first=index == 0)) for index, (title, figure) in enumerate(figures)],
+        figures=[
+            (title, _html(figure, first=index == 0)) for index, (title, figure) in enumerate(figures.items())
+        ],
         selections=_selections(comparison),
         ledger=comparison.ledger,
         revisions=_revisions(comparison),
         yaml=yaml.safe_dump(comparison.experiment, sort_keys=False),
     )
+
+
+def _findings(evidence: Evidence) -> dict[str, Any]:
+    """The sentences: what is known of the best first, then all other pairs."""
+    best = next(iter(ranked(evidence.confirmations, evidence.setting, evidence.metric)), None)
+    about_best = [finding for finding in evidence.findings if finding.first == best]
+    others = [finding for finding in evidence.findings if finding.first != best]
+    return {
+        "what": f"{evidence.setting} {_tables.metric_name(evidence.metric)}",
+        "best": [(finding.verdict, finding.sentence) for finding in about_best],
+        "others": [(finding.verdict, finding.sentence) for finding in others],
+    }
+
+
+def _shown_beside(evidence: Evidence) -> list[str]:
+    """The measure of the selection, and the one that every paper prints."""
+    wanted = dict.fromkeys((evidence.metric, "precision_at_1"))
+    return [metric for metric in wanted if metric in evidence.comparison.metrics]
 
 
 def warnings(comparison: Comparison) -> list[str]:

@@ -1,15 +1,22 @@
-"""Result tables as CSV, Markdown, and rows for the page and the terminal. Percent, two decimals."""
+"""Result tables as CSV, Markdown, and rows for the page and the terminal. Percent, two decimals.
+
+Bold marks the best mean of a column and what is not distinguishable from it.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from levelfield.protocol import SETTINGS, Comparison, Result
 from levelfield.stats import Interval
 
+Leaders = Mapping[tuple[str, str], Collection[str]]
+
+EPOCH_HEAD = "max. epoch"  # the papers' "Max. Epoch": where validation was best, mean over folds and reruns
 METRIC_NAMES = {"precision_at_1": "P@1", "r_precision": "RP", "map_at_r": "MAP@R"}
 
 
@@ -44,11 +51,16 @@ def percent(interval: Interval) -> str:
 
 @dataclass(frozen=True)
 class TableRow:
-    """One method's line: what is printed, and whether it is the best of its column."""
+    """One method's line: what is printed, and where it is the best mean or not distinguishable from it.
+
+    Without tests ``alike`` marks the best mean alone.
+    """
 
     method: str
     cells: tuple[str, ...]
     best: tuple[bool, ...]
+    alike: tuple[bool, ...]
+    epoch: str
     note: str
 
 
@@ -57,8 +69,14 @@ def columns(comparison: Comparison) -> list[tuple[str, str]]:
     return [(setting, metric) for setting in reversed(SETTINGS) for metric in comparison.metrics]
 
 
-def table_rows(comparison: Comparison) -> list[TableRow]:
-    """The rows of the main table. The best mean of each column is marked."""
+def table_rows(comparison: Comparison, leaders: Leaders | None = None) -> list[TableRow]:
+    """The rows of the main table.
+
+    Args:
+        comparison: The results.
+        leaders: By (setting, metric), the methods not distinguishable from the best; see ``weigh``.
+    """
+    tested = leaders or {}
     wanted = columns(comparison)
     means = {
         column: max(
@@ -69,13 +87,17 @@ def table_rows(comparison: Comparison) -> list[TableRow]:
     rows = []
     for result in comparison.results:
         intervals = [_interval(result, *column) for column in wanted]
+        best = [i.n > 0 and i.mean == means[column] for i, column in zip(intervals, wanted, strict=True)]
         rows.append(
             TableRow(
                 method=result.method,
                 cells=tuple(percent(interval) for interval in intervals),
-                best=tuple(
-                    i.n > 0 and i.mean == means[column] for i, column in zip(intervals, wanted, strict=True)
+                best=tuple(best),
+                alike=tuple(
+                    first or result.method in tested.get(column, ())
+                    for first, column in zip(best, wanted, strict=True)
                 ),
+                epoch=mean_epoch(result),
                 note=_note(comparison, result),
             )
         )
@@ -91,9 +113,10 @@ def _note(comparison: Comparison, result: Result) -> str:
     if result.method == comparison.baseline:
         return "before training"
     parts = [f"{len(result.trials)} trials"]
-    lost = sum(trial["score"] is None for trial in result.trials)
-    if lost:
-        parts.append(f"{lost} diverged")
+    if result.diverged:
+        parts.append(f"{result.diverged} diverged")
+    if result.pruned:
+        parts.append(f"{result.pruned} pruned")
     if result.failed:
         parts.append(f"{len(result.failed)} reruns failed")
     return ", ".join(parts)
@@ -132,25 +155,32 @@ def mean_epoch(result: Result) -> str:
     return f"{sum(result.best_epochs) / len(result.best_epochs):.1f}" if result.best_epochs else ""
 
 
-def results_markdown(comparison: Comparison) -> str:
-    """The main table; bold marks the best mean of a column."""
+def results_markdown(comparison: Comparison, leaders: Leaders | None = None) -> str:
+    """The main table in Markdown."""
     heads = [f"{setting} {metric_name(metric)}" for setting, metric in columns(comparison)]
     lines = [
         f"# {comparison.experiment['name']}",
         "",
         f"Dataset {comparison.experiment['dataset']['name']}; {comparison.split}.",
-        f"Mean and 95% t-interval over {comparison.experiment['confirm']['reruns']} reruns, in percent; "
-        "bold: the best mean of the column.",
+        caption(comparison),
         "",
-        "| method | " + " | ".join(heads) + " | |",
-        "|---|" + "---|" * (len(heads) + 1),
+        "| method | " + " | ".join(heads) + f" | {EPOCH_HEAD} | |",
+        "|---|" + "---:|" * (len(heads) + 1) + "---|",
     ]
-    for row in table_rows(comparison):
-        cells = [f"**{cell}**" if best else cell for cell, best in zip(row.cells, row.best, strict=True)]
-        lines.append(f"| {row.method} | " + " | ".join(cells) + f" | {row.note} |")
+    for row in table_rows(comparison, leaders):
+        cells = [f"**{cell}**" if bold else cell for cell, bold in zip(row.cells, row.alike, strict=True)]
+        lines.append(f"| {row.method} | " + " | ".join(cells) + f" | {row.epoch} | {row.note} |")
     if comparison.leaky:
         lines[2:2] = ["**Leaky: tuned with test feedback.**", ""]
     return "\n".join(lines) + "\n"
+
+
+def caption(comparison: Comparison) -> str:
+    """What the numbers of the main table are."""
+    return (
+        f"Mean and 95% t-interval over {comparison.experiment['confirm']['reruns']} reruns, in percent; "
+        "bold: the best mean of the column and those not distinguishable from it."
+    )
 
 
 def results_json(comparison: Comparison) -> dict[str, Any]:

@@ -1,0 +1,141 @@
+"""Within an experiment, over several, and beside the papers."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from levelfield.cli._app import run_app
+from levelfield.published import results
+from levelfield.reports import beside_published, compare_across, comparison_markdown, weigh
+from levelfield.reports._beside import batch_size
+from levelfield.reports._beside_table import beside_tables
+
+Writer = Callable[..., Path]
+BNINCEPTION = {"name": "bninception", "weights": "imagenet"}
+CUB = {"dataset": "cub200", "baseline": "pretrained"}
+MEANS = {"pretrained": 0.14, "contrastive": 0.26, "triplet": 0.24, "arcface": 0.25}
+
+
+def test_the_same_protocol_as_the_paper_differs_in_nothing(write_experiment: Writer) -> None:
+    root = write_experiment(means=MEANS, trunk=BNINCEPTION, **CUB)
+    rows = beside_published(weigh(root), metrics=["map_at_r"])
+    found = {(r.method, r.setting): r for r in rows if r.cell.source == "reality-check"}
+    assert found["triplet", "concatenated"].published == "23.79 ± 0.36"
+    assert found["triplet", "separated"].published == "18.80 ± 0.27"
+    assert all(row.differs == () for row in found.values())
+
+
+def test_what_differs_is_said(write_experiment: Writer) -> None:
+    root = write_experiment(
+        means=MEANS,
+        trunk={"name": "resnet50", "weights": "imagenet", "mode": "frozen"},
+        values={"head": {"size": 64}, "batch": {"size": 16}},
+        **CUB,
+    )
+    rows = beside_published(weigh(root), metrics=["precision_at_1"])
+    found = {(r.method, r.setting, r.cell.source): r.differs for r in rows}
+    assert found["triplet", "concatenated", "reality-check"] == (
+        "trunk bninception, here resnet50",
+        "trunk fine-tuned, here frozen",
+        "size 512, here 256",
+        "batch 32, here 16",
+    )
+    thesis = found["contrastive", "separated", "deep-dive"]  # its ResNet50 table of size 64 is the closest
+    assert not any(fact.startswith(("trunk resnet50", "size")) for fact in thesis)
+    assert {"batch 100, here 16", "one model, no folds"} <= set(thesis)
+    assert found["pretrained", "concatenated", "reality-check"] == (
+        "trunk bninception, here resnet50",
+        "size 512, here 256",
+    )
+
+
+def test_claims_are_no_match(write_experiment: Writer) -> None:
+    rows = beside_published(weigh(write_experiment(means=MEANS, trunk=BNINCEPTION, **CUB)))
+    assert rows and all(row.cell.setting != "claimed" for row in rows)
+
+
+def test_a_dataset_without_publications_has_no_rows(write_experiment: Writer) -> None:
+    assert beside_published(weigh(write_experiment())) == []
+
+
+def test_every_source_of_measured_results_has_a_batch_size() -> None:
+    measured = [c for c in results() if c.unit == "%" and c.method and c.setting != "claimed" and c.trunk]
+    assert all(batch_size(cell) for cell in measured)
+
+
+def test_a_table_says_common_differences_once(write_experiment: Writer) -> None:
+    root = write_experiment(means=MEANS, trunk=BNINCEPTION | {"mode": "frozen"}, **CUB)
+    (table,) = beside_tables(
+        [r for r in beside_published(weigh(root), metrics=["map_at_r"]) if r.setting == "separated"]
+    )
+    assert table.heads == ("method", "here", "reality-check", "reality-check-later")
+    assert table.notes[0] == "reality-check (Table 3): trunk fine-tuned, here frozen."
+
+
+def folders(write: Writer, count: int) -> list[Path]:
+    names = ["cub200", "cars196", "sop", "glyphs", "inshop", "gldv2"][:count]
+    means = {"contrastive": 0.5, "triplet": 0.4, "arcface": 0.3, "margin": 0.2, "untrained": 0.1}
+    return [write(name, dataset=name, means=means) for name in names]
+
+
+def test_ranks_over_datasets(write_experiment: Writer) -> None:
+    across = compare_across([weigh(root) for root in folders(write_experiment, 5)])
+    assert across.test is not None and across.test.cases == 5
+    assert list(across.test.mean_ranks) == ["contrastive", "triplet", "arcface", "margin"]  # no baseline
+    assert any(s.startswith("contrastive is better than margin") for s in across.sentences)
+    assert any("are not distinguishable" in s for s in across.sentences)
+
+
+def test_methods_that_are_not_everywhere_are_left_out(write_experiment: Writer) -> None:
+    one = write_experiment("one", means={"contrastive": 0.5, "triplet": 0.4, "untrained": 0.1})
+    two = write_experiment("two", means={"contrastive": 0.5, "arcface": 0.4, "untrained": 0.1}, reruns=2)
+    across = compare_across([weigh(one), weigh(two)])
+    assert across.left_out == ("arcface", "triplet") and across.test is None
+    assert across.differing == ("confirm",)
+    assert "cannot be ranked" in across.sentences[0]
+    assert list(across.cases) == ["one", "two"]  # the dataset is the same, the names tell them apart
+
+
+def test_the_text_has_a_sentence_per_pair(write_experiment: Writer) -> None:
+    evidence = weigh(write_experiment())
+    text = comparison_markdown([evidence], None, against=None)
+    assert all(finding.sentence in text for finding in evidence.findings)
+
+
+def test_the_command_prints_and_writes(
+    write_experiment: Writer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    roots = [str(root) for root in folders(write_experiment, 3)]
+    assert run_app(["compare", *roots, "--out", str(tmp_path / "out"), "--against", "best"]) == 0
+    out = capsys.readouterr().out
+    assert "# cub200: concatenated MAP@R" in out and "Friedman" in out
+    written = {path.name for path in (tmp_path / "out").iterdir()}
+    assert written == {
+        "comparison.md",
+        "pairs-cub200.csv",
+        "pairs-cars196.csv",
+        "pairs-sop.csv",
+        "across.tex",
+        "critical-difference.png",
+    }
+    rows = list(csv.DictReader((tmp_path / "out" / "pairs-sop.csv").open()))
+    assert {row["second"] for row in rows} == {"contrastive"}
+    assert {row["verdict"] for row in rows} == {"worse"}
+
+
+def test_the_command_speaks_json(write_experiment: Writer, capsys: pytest.CaptureFixture[str]) -> None:
+    root = write_experiment(means=MEANS, trunk=BNINCEPTION, **CUB)
+    assert run_app(["compare", str(root), "--json", "--setting", "separated"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["experiments"]
+    assert found["leaders"] == ["contrastive"] and len(found["pairs"]) == 6
+    assert found["published"][0]["cite"].startswith("reality-check")
+
+
+def test_a_folder_without_experiment_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_app(["compare", str(tmp_path)]) == 2
+    assert "holds no levelfield experiment" in capsys.readouterr().err

@@ -1,0 +1,137 @@
+"""Figures come from records, in two formats, and leave out what the records do not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from levelfield.cli._app import run_app
+from levelfield.protocol import importance, searched_space
+from levelfield.reports import weigh
+from levelfield.reports._figures import all_charts
+from levelfield.reports.figures import experiment, search
+from levelfield.reports.figures._interactive import interactive
+from levelfield.reports.figures._still import still
+from levelfield.space import Choice, Float, Int
+
+Writer = Callable[..., Path]
+
+
+def trials(count: int = 20, **extra: Any) -> list[dict[str, Any]]:
+    generator = np.random.default_rng(1)
+    found = []
+    for number in range(count):
+        point = {"margin": float(generator.uniform()), "rate": float(10 ** generator.uniform(-6, 0))} | extra
+        score = 1 - (point["margin"] - 0.4) ** 2
+        found.append({"number": number, "hyperparameters": point, "score": score})
+    return found
+
+
+SPACE = {"margin": Float(0.0, 1.0), "rate": Float(1e-6, 1.0, log=True)}
+
+
+def test_what_moves_the_score_is_most_important() -> None:
+    found = importance(SPACE, trials())
+    assert list(found) == ["margin", "rate"] and found["margin"] > 0.6
+    assert sum(found.values()) == pytest.approx(1.0)
+
+
+def test_importance_needs_trials_and_variation() -> None:
+    assert importance(SPACE, trials(3)) == {}
+    assert importance({"fixed": Int(1, 3)}, trials(fixed=2)) == {}
+    assert importance({"margin": SPACE["margin"], "fixed": Int(1, 3)}, trials(fixed=2)) == {"margin": 1.0}
+
+
+def test_the_searched_space_is_the_methods_own_where_it_fits() -> None:
+    inside = [{"hyperparameters": {"margin": 0.1}}, {"hyperparameters": {"margin": 0.2}}]
+    known = searched_space({"name": "triplet"}, inside)["margin"]
+    assert isinstance(known, Float) and known.high > 0.2
+    outside = [{"hyperparameters": {"margin": 1e6}}, {"hyperparameters": {"margin": 2e6}}]
+    assert searched_space({"name": "triplet"}, outside) == {"margin": Float(1e6, 2e6)}
+
+
+def test_the_space_of_an_unknown_method_is_what_was_tried() -> None:
+    tried = [
+        {"hyperparameters": {"a": 1, "b": 1e-5, "c": "hard", "d": 0.5}},
+        {"hyperparameters": {"a": 4, "b": 0.1, "c": "soft", "d": 0.7}},
+    ]
+    assert searched_space({"name": "mine"}, tried) == {
+        "a": Int(1, 4),
+        "b": Float(1e-5, 0.1, log=True),
+        "c": Choice("hard", "soft"),
+        "d": Float(0.5, 0.7),
+    }
+
+
+def test_history_holds_the_best_so_far() -> None:
+    chart = search.history({"triplet": trials()}, metric="MAP@R")
+    (_, (points, best)) = chart.panels[0]
+    assert best.y == tuple(np.maximum.accumulate(points.y)) and best.quiet
+
+
+def test_slices_have_a_panel_per_hyperparameter() -> None:
+    chart = search.slices("triplet", trials(kind="a"), {**SPACE, "kind": Choice("b", "a")}, metric="MAP@R")
+    assert [axis.label for axis, _ in chart.panels] == ["margin", "rate", "kind"]
+    assert [axis.log for axis, _ in chart.panels] == [False, True, False]
+    assert set(chart.panels[2][1][0].x) == {1.0}
+
+
+def test_the_surface_passes_through_what_was_tried() -> None:
+    chart = search.contour("triplet", trials(200), SPACE, metric="MAP@R")
+    assert (
+        chart is not None and chart.surface is not None and (chart.x.label, chart.y.log) == ("margin", True)
+    )
+    column = np.abs(chart.grid_x - 0.4).argmin()
+    assert np.nanmax(chart.surface) <= 100 and np.nanmedian(chart.surface[:, column]) > 99
+
+
+def test_trials_on_a_line_have_no_surface() -> None:
+    tried = trials()
+    for trial in tried:
+        trial["hyperparameters"]["other"] = trial["hyperparameters"]["margin"]
+    space = {"margin": Float(0.0, 1.0), "other": Float(0.0, 1.0)}
+    chart = search.contour("triplet", tried, space, metric="MAP@R")
+    assert chart is not None and chart.surface is None
+    still(chart), interactive(chart)
+
+
+def test_correlation_is_over_models(write_experiment: Writer) -> None:
+    chart = experiment.metric_correlation(weigh(write_experiment()))
+    assert chart is not None and chart.names == ("P@1", "RP", "MAP@R") and "48 models" in chart.title
+    assert np.diag(chart.values) == pytest.approx(1.0)
+    assert experiment.metric_correlation(weigh(write_experiment("single", metrics=("map_at_r",)))) is None
+
+
+def test_spectra_are_shares_and_left_out_where_not_recorded(write_experiment: Writer) -> None:
+    root = write_experiment()
+    chart = experiment.spectra(weigh(root))
+    assert chart is not None and len(chart.panels[0][1]) == 4
+    assert sum(chart.panels[0][1][0].y) == pytest.approx(1.0, abs=1e-5)
+    for file in root.glob("confirmations/*/*.safetensors"):
+        file.unlink()
+    assert experiment.spectra(weigh(root)) is None
+
+
+def test_every_chart_is_drawn_both_ways(write_experiment: Writer) -> None:
+    charts = all_charts(weigh(write_experiment(means={"triplet": 0.5, "arcface": 0.4, "untrained": 0.1})))
+    kinds = {"history", "slice", "contour", "importance"}
+    assert {f"triplet-{kind}" for kind in kinds} | {"scores", "spectra", "metric-correlation"} <= set(charts)
+    for chart in charts.values():
+        assert interactive(chart).data and still(chart).axes
+
+
+def test_the_command_writes_pages_that_load_nothing_from_elsewhere(
+    write_experiment: Writer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = write_experiment(means={"triplet": 0.5, "untrained": 0.1})
+    assert run_app(["report", str(root), "--figures"]) == 0
+    assert "Figures: " in capsys.readouterr().out
+    folder = root / "report" / "figures"
+    assert (folder / "triplet-contour.png").read_bytes().startswith(b"\x89PNG")
+    page = (folder / "triplet-contour.html").read_text()
+    assert 'src="plotly.min.js"' in page and "cdn" not in page
+    assert (folder / "plotly.min.js").exists()
