@@ -4,7 +4,8 @@
     python benchmarks/losses.py --large            # time and peak memory at 4,096, a process for each
     python benchmarks/losses.py --plot FILE.png    # cost against batch size, 32 to 4,096
 
-Both are timed in turn, in one process, on the same batch; a figure is the median of several runs.
+Both are timed in turn, in one process, on the same batch; a figure is the best of several runs,
+which is the one the rest of the machine disturbed least.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import resource
-import statistics
 import subprocess
 import sys
 import time
@@ -155,8 +155,8 @@ def once(loss: Callable[[Tensor], Tensor], x: Tensor) -> float:
     return 1e3 * (time.perf_counter() - start)
 
 
-def medians(functions: list[Callable[[Tensor], Tensor]], x: Tensor, *, seconds: float) -> list[float]:
-    """Median milliseconds of each, timed in turn for about ``seconds`` after one run to warm up."""
+def best(functions: list[Callable[[Tensor], Tensor]], x: Tensor, *, seconds: float) -> list[float]:
+    """The fewest milliseconds of each, timed in turn for about ``seconds`` after one run to warm up."""
     first = sum(once(function, x) for function in functions)
     if first > 1e3 * seconds:
         return [once(function, x) for function in functions]
@@ -165,7 +165,7 @@ def medians(functions: list[Callable[[Tensor], Tensor]], x: Tensor, *, seconds: 
     while time.perf_counter() < end or len(times[0]) < 3:
         for series, function in zip(times, functions, strict=True):
             series.append(once(function, x))
-    return [statistics.median(series) for series in times]
+    return [min(series) for series in times]
 
 
 def compare(rows: list[Row], sizes: list[int], seconds: float) -> list[dict[str, Any]]:
@@ -176,7 +176,7 @@ def compare(rows: list[Row], sizes: list[int], seconds: float) -> list[dict[str,
         print(f"\nbatch {size:>4}                     ours ms   theirs ms    ratio     bar")
         for row in rows:
             functions = [row.ours(labels)] + ([row.theirs(labels)] if row.peer else [])
-            ours, *theirs = medians(functions, x, seconds=seconds)
+            ours, *theirs = best(functions, x, seconds=seconds)
             record = {"loss": row.title, "batch": size, "ours_ms": ours}
             if not theirs:
                 print(f"{row.title:<36}{ours:>9.2f}", flush=True)
