@@ -29,7 +29,7 @@ def draw_toy(toy: Toy, plain: Networks, regularised: Networks, *, p_switch: floa
         train = networks(toy.train.flatten(0, 1))[0].view_as(toy.train)
         test = 1.15 * networks(toy.test.flatten(0, 1))[0].view_as(toy.test)
         _scatter(axes[place], train, test)
-        axes[place].set_title(f"embedding {name} (test moved outwards)")
+        axes[place].set_title(f"embedding {name}")
     for name, networks, shift, colour in (
         (names[0], plain, -0.1, "tab:gray"),
         (names[1], regularised, 0.1, "tab:purple"),
@@ -43,7 +43,7 @@ def draw_toy(toy: Toy, plain: Networks, regularised: Networks, *, p_switch: floa
     axes[3].set_xticks([1, 2])
     axes[3].set_ylabel("share of the sum")
     axes[3].legend()
-    figure.suptitle(toy.title)
+    figure.suptitle(f"{toy.title}; in the embeddings the test classes are moved outwards")
     picture = BytesIO()
     figure.savefig(picture, dpi=110)
     write_bytes(path, picture.getvalue())

@@ -208,15 +208,15 @@ def sentence(outcome: Outcome) -> str:
     """What an outcome says, in words."""
     return (
         f"{outcome.toy} lines, p_switch {outcome.p_switch:g}: the test classes are separated "
-        f"{_verdict(outcome.better, outcome.worse)}; the gap is wider in {outcome.wider.share:.0%} of the "
+        f"{_verdict(outcome.gain)}; the gap is wider in {outcome.wider.share:.0%} of the "
         f"seeds, the spectral decay lower in {outcome.lower_decay.share:.0%}."
     )
 
 
-def _verdict(better: Share, worse: Share) -> str:
-    if better.low > worse.high:
+def _verdict(gain: Interval) -> str:
+    if gain.low > 0:
         return "better with switches"
-    if worse.low > better.high:
+    if gain.high < 0:
         return "worse with switches"
     return "neither better nor worse with switches, as far as these seeds tell"
 
