@@ -9,7 +9,22 @@ import click
 import typer
 
 import levelfield
-from levelfield.cli import compare, demo, evaluate, ls, presets, published, report, run
+from levelfield.cli import (
+    compare,
+    data,
+    data_prepare,
+    demo,
+    evaluate,
+    ls,
+    plan,
+    presets,
+    published,
+    report,
+    reproduce,
+    run,
+    study,
+    sweep,
+)
 from levelfield.errors import LevelfieldError
 
 app = typer.Typer(
@@ -21,11 +36,17 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("demo")(demo.demo)
+app.command("plan")(plan.plan)
 app.command("run")(run.run)
 app.command("report")(report.report)
 app.command("compare")(compare.compare)
+app.command("sweep")(sweep.sweep)
+app.command("reproduce")(reproduce.reproduce)
 app.command("evaluate")(evaluate.evaluate)
 app.command("ls")(ls.ls)
+app.add_typer(study.app, name="study")
+data.app.command("prepare")(data_prepare.prepare)
+app.add_typer(data.app, name="data")
 app.add_typer(presets.app, name="presets")
 app.add_typer(published.app, name="published")
 

@@ -18,13 +18,28 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print the results as J
 
 def run(
     file: FileArgument,
+    *,
     overrides: SetOption = None,
     out: OutOption = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
+    search_only: Annotated[
+        bool,
+        typer.Option(
+            "--search-only", help="Stop before the test set is opened: to help with a shared search."
+        ),
+    ] = False,
 ) -> None:
     """Search, select, confirm and report; give the same command again to go on after an interruption."""
-    from levelfield.cli._show import carry_out
+    from levelfield.cli._show import bars, carry_out
     from levelfield.config import Experiment
 
-    carry_out(Experiment.load(file, tuple(overrides or ())), out, quiet=quiet, as_json=as_json)
+    experiment = Experiment.load(file, tuple(overrides or ()))
+    if not search_only:
+        carry_out(experiment, out, quiet=quiet, as_json=as_json)
+        return
+    from levelfield.protocol import run as run_protocol
+
+    with bars(quiet=quiet) as progress:
+        root = run_protocol(experiment, out, progress=progress, search_only=True)
+    print(f"Every search is finished; records: {root}")

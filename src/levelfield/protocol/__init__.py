@@ -8,25 +8,31 @@ from levelfield.protocol._resolve import Resolved, resolve
 from levelfield.protocol._results import SETTINGS, Comparison, Result, collect
 from levelfield.protocol._run import Progress, run
 from levelfield.protocol._search import search_id, select
+from levelfield.protocol._sweep import Factor, SweepPoint, parse_factor, run_sweep, sweep_points
 
 __all__ = [
     "SETTINGS",
     "Comparison",
     "Confirmation",
+    "Factor",
     "MethodPlan",
     "Plan",
     "Progress",
     "Reproduction",
     "Resolved",
     "Result",
+    "SweepPoint",
     "collect",
     "importance",
+    "parse_factor",
     "plan",
     "read_confirmation",
     "reproduce",
     "resolve",
     "run",
+    "run_sweep",
     "search_id",
     "searched_space",
     "select",
+    "sweep_points",
 ]

@@ -15,6 +15,7 @@ from levelfield.protocol._confirm import confirm, confirm_baseline
 from levelfield.protocol._proposals import budget
 from levelfield.protocol._resolve import Resolved, resolve
 from levelfield.protocol._search import run_search, search_id, select
+from levelfield.protocol.guard import record_feedback
 from levelfield.records import Store, append_line, digest, now, read_json, read_lines, write_json
 from levelfield.train import development, run_job, trunk_features
 
@@ -39,13 +40,21 @@ class _Silent:
         pass
 
 
-def run(experiment: Experiment, out: str | Path | None = None, *, progress: Progress | None = None) -> Path:
+def run(
+    experiment: Experiment,
+    out: str | Path | None = None,
+    *,
+    progress: Progress | None = None,
+    search_only: bool = False,
+) -> Path:
     """Carry out an experiment: search, select, confirm. Returns the folder of its records.
 
     Args:
         experiment: From :meth:`levelfield.Experiment.load` or ``build``.
         out: The folder of records; ``runs/<name>`` by default. What it holds already is not computed again.
         progress: Is told of each finished run.
+        search_only: Stop when every selection is frozen, with the test set closed: for a machine that only
+            helps with a shared search.
     """
     store = Store(Path(out) if out is not None else Path("runs") / experiment.name)
     progress = progress or _Silent()
@@ -53,24 +62,30 @@ def run(experiment: Experiment, out: str | Path | None = None, *, progress: Prog
     if started_by_torchrun():
         with TorchrunEngine([run_job]).open() as ranks:
             if is_chief():
-                _carry_out(resolved, store, ranks, progress)
+                _carry_out(resolved, store, ranks, progress, search_only=search_only)
             else:
                 ranks.follow()
         return store.root
     with Engine(workers=experiment.engine.workers).open() as engine:
-        _carry_out(resolved, store, engine, progress)
+        _carry_out(resolved, store, engine, progress, search_only=search_only)
     return store.root
 
 
-def _carry_out(resolved: Resolved, store: Store, engine: Runner, progress: Progress) -> None:
+def _carry_out(
+    resolved: Resolved, store: Store, engine: Runner, progress: Progress, *, search_only: bool
+) -> None:
     with store.open():
         write_index(store, resolved, {})
+        if resolved.leaky:
+            record_feedback(store)
         _compute_features(resolved, progress)
         files = {}
         for method in resolved.methods:
             files[method.name] = _search_and_select(resolved, method, store, engine, progress)
         files[resolved.baseline] = _freeze(store, _baseline_selection(resolved))
         write_index(store, resolved, files)
+        if search_only:
+            return
         confirm_baseline(resolved, files[resolved.baseline], store, engine)
         for method in resolved.methods:
             total = resolved.experiment.confirm.reruns * resolved.num_folds

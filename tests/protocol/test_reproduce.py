@@ -1,0 +1,102 @@
+"""A finished experiment can be carried out again from its records, and what differs is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import levelfield as lf
+from levelfield.errors import UsageError
+from levelfield.protocol import reproduce
+from levelfield.protocol._reproduce import changes, recorded_experiment
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from conftest import tiny_values
+
+    values = tiny_values() | {"methods": ["triplet"]}
+    values["training"] = {"iterations_per_epoch": 2, "max_epochs": 1, "evaluate_every": 1, "patience": None}
+    return lf.run(lf.Experiment.build(**values), tmp_path_factory.mktemp("runs") / "tiny")
+
+
+def plugins() -> tuple[Path, ...]:
+    from conftest import TOY_PLUGIN
+
+    return (TOY_PLUGIN,)
+
+
+def test_the_same_environment_gives_identical_numbers(finished: Path) -> None:
+    found = reproduce(finished, plugins=plugins(), workers=0)
+    assert found.folder == finished.with_name("tiny-reproduced")
+    assert (
+        len(found.numbers) == 2 * 2 * 3
+    )  # the method and the untrained network, two settings, three metrics
+    assert found.count("identical") == len(found.numbers)
+    assert not found.selections and not found.environment
+
+
+def test_differences_in_numbers_and_surroundings_are_said(finished: Path, tmp_path: Path) -> None:
+    """Records of another machine, with another rerun: within the interval, or different."""
+    import shutil
+
+    other = tmp_path / "other"
+    shutil.copytree(finished, other)
+    for file in (other / "runs").glob("*/provenance.json"):
+        facts = json.loads(file.read_text())
+        facts["versions"]["torch"], facts["host"] = "1.0", "elsewhere"
+        file.write_text(json.dumps(facts))
+    for file in (other / "confirmations").rglob("rerun-*.json"):
+        scores = json.loads(file.read_text())
+        scores["separated"]["map_at_r"] += 0.5
+        scores["concatenated"]["map_at_r"] *= 1.0001
+        file.write_text(json.dumps(scores))
+    found = reproduce(other, tmp_path / "again", plugins=plugins(), workers=0)
+    verdicts = {(n.method, n.setting, n.metric): n.verdict for n in found.numbers}
+    assert verdicts["triplet", "separated", "map_at_r"] == "different"
+    assert verdicts["triplet", "concatenated", "map_at_r"] == "within interval"
+    assert verdicts["triplet", "separated", "precision_at_1"] == "identical"
+    assert [line for line in found.environment if line.startswith("versions.torch: 1.0 -> ")]
+    assert [line for line in found.environment if line.startswith("host: elsewhere -> ")]
+
+
+def test_the_recorded_threads_are_used_again(finished: Path) -> None:
+    experiment = recorded_experiment(finished, root=None, plugins=plugins(), workers=3)
+    assert (experiment.engine.threads, experiment.engine.workers) == (1, 3)
+
+
+def test_what_cannot_be_reproduced_is_refused(finished: Path, tmp_path: Path) -> None:
+    import shutil
+
+    with pytest.raises(UsageError, match="the experiment itself"):
+        reproduce(finished, finished, plugins=plugins())
+    other = tmp_path / "unfinished"
+    shutil.copytree(finished, other)
+    for file in (other / "confirmations").rglob("rerun-01.json"):
+        file.unlink()
+    with pytest.raises(UsageError, match="1 of 2 reruns"):
+        reproduce(other, plugins=plugins())
+
+
+def test_a_fact_that_was_not_recorded() -> None:
+    assert changes({}, {"threads": {"1"}}) == ["threads: not recorded -> 1"]
+
+
+def test_editing_an_experiment_does_only_the_new_work(tmp_path: Path, tiny: dict[str, Any]) -> None:
+    from levelfield.reports import write_report
+
+    tiny["training"] = {"iterations_per_epoch": 2, "max_epochs": 1, "evaluate_every": 1, "patience": None}
+    tiny["methods"] = ["triplet"]
+    root = lf.run(lf.Experiment.build(**tiny), tmp_path / "runs")
+    before = {file: file.stat().st_mtime_ns for file in (root / "runs").glob("*/result.json")}
+    tiny["methods"] = ["triplet", "contrastive"]
+    lf.run(lf.Experiment.build(**tiny), root)
+    after = {file: file.stat().st_mtime_ns for file in (root / "runs").glob("*/result.json")}
+    assert len(after) == 2 * len(before)
+    assert {file: after[file] for file in before} == before
+    assert "contrastive" in "".join(
+        line for line in write_report(root).read_text().splitlines() if " -&gt; " in line or " -> " in line
+    )
