@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from levelfield.metrics._hits import Hits
+from levelfield.metrics._select import by_row_then_value
 from levelfield.metrics._sorting import TIE, measured
 from levelfield.metrics._vectors import Vectors
 
@@ -42,8 +43,7 @@ def in_order(found: Candidates, queries: Vectors, gallery: Vectors, *, slack: fl
     of such neighbours is measured anew in float64. A run of only relevant or only irrelevant items needs no
     order: no rank depends on it.
     """
-    order = torch.argsort(found.value, descending=True)
-    found = found.select(order[torch.argsort(found.row[order], stable=True)])
+    found = found.select(by_row_then_value(found.row, found.value))
     fresh = torch.ones_like(found.is_hit)
     fresh[1:] = (found.row[1:] != found.row[:-1]) | (found.value[:-1] - found.value[1:] > slack)
     run = torch.cumsum(fresh, 0) - 1

@@ -22,11 +22,11 @@ from levelfield.metrics._candidates import Candidates, in_order, ranked
 from levelfield.metrics._hits import Hits
 from levelfield.metrics._labels import Relevance
 from levelfield.metrics._registry import Measure
+from levelfield.metrics._select import MOST, ROWS, nth_largest, where
 from levelfield.metrics._sorting import hits_by_sorting
 from levelfield.metrics._vectors import Vectors, rounding, steps
 
 CHUNK = 32  # neighbouring items whose largest similarity stands for them all in the first sieve
-MAX_BLOCK = 1024
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,10 @@ def search(task: Task, rows: Tensor) -> Iterator[tuple[Tensor, Hits]]:
     relevant = task.relevance.relevant
     rows = rows[torch.argsort(relevant[rows], stable=True)]  # blocks of like depth, whatever the class sizes
     padded = -(-len(task.gallery) // CHUNK) * CHUNK
-    height = max(1, min(MAX_BLOCK, len(rows), task.memory // (padded * 4)))
+    height = max(1, min(ROWS, len(rows), task.memory // (padded * 4)))
     task.gallery.keep()
-    buffer = torch.full((height, padded), -torch.inf, device=rows.device)
+    buffer = torch.empty(height, padded, device=rows.device)
+    buffer[:, len(task.gallery) :] = -torch.inf
     for block in steps(rows, height):
         hits = None if _is_deep(task, relevant[block]) else _hits_by_sieve(task, block, buffer[: len(block)])
         if hits is not None:
@@ -99,24 +100,34 @@ def _similarities(task: Task, block: Tensor, out: Tensor) -> Tensor:
 def _hits_by_sieve(task: Task, block: Tensor, out: Tensor) -> Hits | None:
     """The hits of one block; None if too many items are too close to be told apart in float32."""
     relevance, slack = task.relevance, 2 * rounding(task.queries.source.shape[1] + 1)
-    near = _similarities(task, block, out).view(len(block), -1, CHUNK)
-    peaks = near.amax(2)
-    floor = _floor(task, block, near.flatten(1), peaks) - slack
-    row, chunk = (peaks >= floor[:, None]).nonzero(as_tuple=True)
-    if len(row) * CHUNK > near.numel() // 2:
+    near = _similarities(task, block, out)
+    peaks = near.view(len(block), -1, CHUNK).amax(2)
+    floor = _floor(task, block, near, peaks) - slack
+    row, item, value = _above(near, peaks, floor)
+    if len(row) > MOST:
         return None
-    values = near[row, chunk]
-    at, offset = (values >= floor[row][:, None]).nonzero(as_tuple=True)
-    query, item = block[row[at]], chunk[at] * CHUNK + offset
+    query = block[row]
     found = Candidates(
-        row=row[at],
-        query=query,
-        item=item,
-        is_hit=relevance.items[item] == relevance.queries[query],
-        value=values[at, offset],
+        row=row, query=query, item=item, is_hit=relevance.items[item] == relevance.queries[query], value=value
     )
     found = in_order(found, task.queries, task.gallery, slack=slack)
     return ranked(found, relevance.relevant[block], gallery=task.ranked_items)
+
+
+def _above(near: Tensor, peaks: Tensor, floor: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Row, column and value of all similarities ``near`` (B, M) that reach their row's ``floor`` (B,).
+
+    If they lie in few chunks only these are looked into; more than ``MOST`` are not worth listing.
+    """
+    row, chunk = where(peaks >= floor[:, None])
+    if len(row) > MOST:
+        return row, row, row
+    if len(row) * CHUNK > near.numel() // 16:
+        row, item = where(near >= floor[:, None])
+        return row, item, near[row, item]
+    values = near.view(-1, CHUNK)[row * peaks.shape[1] + chunk]
+    at, offset = where(values >= floor[row][:, None])
+    return row[at], chunk[at] * CHUNK + offset, values[at, offset]
 
 
 def _floor(task: Task, block: Tensor, near: Tensor, peaks: Tensor) -> Tensor:
@@ -128,9 +139,9 @@ def _floor(task: Task, block: Tensor, near: Tensor, peaks: Tensor) -> Tensor:
     floor = torch.full_like(best, torch.inf)
     for deep, first in task.depths(task.relevance.relevant[block]):
         lowest = best if first else worst
-        deepest = int(deep.max())
-        if deepest <= peaks.shape[1]:  # the k-th largest peak is a lower bound of the k-th largest item
-            kth = peaks.topk(deepest, dim=1).values.gather(1, deep[:, None] - 1)[:, 0]
-            lowest = torch.maximum(lowest, kth)
+        if (
+            int(deep.max()) <= peaks.shape[1]
+        ):  # the k-th largest peak is a lower bound of the k-th largest item
+            lowest = torch.maximum(lowest, nth_largest(peaks, deep))
         floor = torch.minimum(floor, lowest)
     return floor

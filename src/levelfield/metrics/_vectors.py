@@ -116,28 +116,39 @@ class Vectors:
 
     def keep(self) -> None:
         """Prepare the whole gallery once, if it is of moderate size."""
-        if self._kept is None and len(self) * (self.source.shape[1] + 1) * 4 <= CACHE_BYTES:
-            self._kept = torch.cat([self._items(a, a + PIECE) for a in range(0, len(self), PIECE)])
+        width = self.source.shape[1] + int(self.frame.distance == "euclidean")
+        if self._kept is not None or len(self) * width * 4 > CACHE_BYTES:
+            return
+        kept = torch.empty(len(self), width, device=self.source.device)
+        for start in range(0, len(self), PIECE):
+            kept[start : start + PIECE] = self._items(slice(start, start + PIECE))
+        self._kept = kept
 
     def items(self, start: int, stop: int) -> Tensor:
         """Gallery rows for the fast search, float32: a query times these orders items, nearest largest."""
-        return self._items(start, stop) if self._kept is None else self._kept[start:stop]
+        return self._items(slice(start, stop)) if self._kept is None else self._kept[start:stop]
 
     def queries(self, rows: Tensor) -> Tensor:
-        """Query rows for the fast search, float32, of length 1."""
-        exact = self.exact(rows)
-        if (
-            self.frame.distance == "euclidean"
-        ):  # |q - g|^2 = |q|^2 - 2 (q.g - |g|^2 / 2): the 1 meets -|g|^2 / 2
-            exact = torch.cat([exact, torch.ones_like(exact[:, :1])], 1)
-            exact = exact / length(exact)
-        return exact.float()
+        """Query rows for the fast search, float32, of length 1.
 
-    def _items(self, start: int, stop: int) -> Tensor:
-        exact = self.exact(slice(start, stop))
+        Under Euclidean distance, as |q - g|^2 = |q|^2 - 2 (q.g - |g|^2 / 2), a last 1 meets -|g|^2 / 2.
+        """
+        if self.frame.distance == "cosine":
+            return self._items(rows) if self._kept is None else self._kept[rows]
+        exact = self.exact(rows)
+        exact = torch.cat([exact, torch.ones_like(exact[:, :1])], 1)
+        return (exact / length(exact)).float()
+
+    def _items(self, rows: Tensor | slice) -> Tensor:
         if self.frame.distance == "euclidean":
-            exact = torch.cat([exact, -0.5 * exact.square().sum(1, keepdim=True)], 1)
-        return exact.float()
+            exact = self.exact(rows)
+            return torch.cat([exact, -0.5 * exact.square().sum(1, keepdim=True)], 1).float()
+        given = self.source[rows]
+        if given.dtype == torch.float32:  # the common case, without a detour over float64
+            lengths = torch.linalg.vector_norm(given, dim=1, keepdim=True, dtype=torch.float64)
+            if float(lengths.min()) > 1e-15 and float(lengths.max()) < 1e15:
+                return given / lengths.float()
+        return self.frame.place(given).float()
 
 
 def steps(rows: Tensor, height: int) -> Iterator[Tensor]:
