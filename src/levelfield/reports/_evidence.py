@@ -1,16 +1,16 @@
-"""Which methods of an experiment differ: paired over test queries, and over reruns.
+"""Which methods of an experiment differ: paired over test queries, with the luck of the seeds counted too.
 
-A difference counts only if it is an accident neither of the queries nor of the seeds: the paired permutation
-test over queries, Holm-corrected over all pairs, must reject, and the 95% t-interval of the paired
-differences between reruns must exclude zero. With one rerun each, or a measure of the whole space that has
-no value per query, the other half decides alone.
+Queries and seeds are both chance: a difference counts if it stands out against their sum, and if the paired
+permutation test over queries agrees; p-values are corrected by Holm's method for all pairs. With one rerun
+each the queries decide alone; for a measure of the whole space, which has no value per query, the reruns do.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from levelfield.errors import UsageError, did_you_mean
 from levelfield.protocol import SETTINGS, Comparison, Confirmation, collect, read_confirmation
 from levelfield.reports._findings import Finding
-from levelfield.stats import Interval, compare_pairs, t_interval
+from levelfield.stats import Interval, Pair, compare_pairs, crossed_p_value, half_width, holm, rerun_noise
 
 MAIN_SETTING = "concatenated"
-FEWEST_RESAMPLES = 100  # where only the verdict counts, not the bootstrap interval
+FEWEST_PERMUTATIONS = 10_000
+PERMUTATIONS_PER_PAIR = 200  # Holm multiplies the smallest p-value by the pairs: it must stay far below 5%
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def leaders_of(confirmations: Mapping[str, Confirmation], setting: str, metric: 
     order = list(ranked(confirmations, setting, metric))
     if len(order) < 2:
         return frozenset(order)
-    findings = find(confirmations, setting, metric, against=order[0], resamples=FEWEST_RESAMPLES)
+    findings = find(confirmations, setting, metric, against=order[0], resample=False)
     alike = {finding.first for finding in findings if finding.verdict == "not distinguishable"}
     return frozenset({order[0], *alike})
 
@@ -115,41 +116,67 @@ def find(
     *,
     against: str | None = None,
     alpha: float = 0.05,
-    resamples: int = 10_000,
+    resample: bool = True,
 ) -> list[Finding]:
-    """Compare every pair of methods, or each with ``against``; empty with fewer than two methods."""
+    """Compare every pair of methods, or each with ``against``; empty with fewer than two methods.
+
+    Args:
+        confirmations: Rerun by rerun, by method.
+        setting: "concatenated" or "separated".
+        metric: The measure.
+        against: Compare only with this method.
+        alpha: Level of the verdicts.
+        resample: Also bootstrap and permute queries; without, their variance alone speaks for them.
+    """
     means = ranked(confirmations, setting, metric)
     if against is not None and against not in means:
         raise UsageError(f'no scores of a method "{against}" to compare with{did_you_mean(against, means)}')
-    if len(means) < 2:
+    pairs = list(combinations(means, 2))
+    if against is not None:
+        pairs = [(method, against) for method in means if method != against]
+    if not pairs:
         return []
-
-    def over_reruns(a: str, b: str) -> Interval | None:
-        return _over_reruns(confirmations[a], confirmations[b], setting, metric)
-
+    scores = {method: confirmations[method].scores(setting, metric) for method in means}
+    fixed = [method for method in means if confirmations[method].fixed]
+    noise = rerun_noise({method: list(found.values()) for method, found in scores.items()}, fixed=fixed)
     values = _per_query(confirmations, list(means), setting, metric)
-    if values is None:
-        pairs = [(a, b) for a in means for b in means if _wanted(a, b, list(means), against)]
-        return [
-            Finding(first=a, second=b, difference=means[a] - means[b], reruns=over_reruns(a, b))
-            for a, b in pairs
-        ]
-    compared = compare_pairs(values, against=against, alpha=alpha, resamples=resamples)
-    return [
-        Finding(
-            first=pair.first,
-            second=pair.second,
-            difference=means[pair.first] - means[pair.second],
-            reruns=over_reruns(pair.first, pair.second),
-            queries=pair,
-            alpha=alpha,
+    tested = _resampled(values, against, len(pairs), alpha) if values is not None and resample else {}
+    findings = []
+    for a, b in pairs:
+        queries = None if values is None else _squared_error(values[a] - values[b])
+        reruns = None if noise is None else (noise.between(a, b), noise.df)
+        gap = means[a] - means[b]
+        p_value = crossed_p_value(gap, queries=queries, reruns=reruns)
+        pair = tested.get((a, b))
+        count = min((len(scores[m]) for m in (a, b) if m not in fixed), default=1)
+        findings.append(
+            Finding(
+                first=a,
+                second=b,
+                difference=gap,
+                p_value=p_value if pair is None else max(p_value, pair.p_value),
+                p_adjusted=1.0,
+                reruns=None if reruns is None else Interval(gap, half_width(*reruns), count),
+                queries=pair,
+                alpha=alpha,
+            )
         )
-        for pair in compared
-    ]
+    adjusted = holm([finding.p_value for finding in findings]).tolist()
+    return [replace(finding, p_adjusted=p) for finding, p in zip(findings, adjusted, strict=True)]
 
 
-def _wanted(a: str, b: str, order: list[str], against: str | None) -> bool:
-    return (b == against and a != b) if against else order.index(a) < order.index(b)
+def _resampled(
+    values: Mapping[str, NDArray[np.float64]], against: str | None, count: int, alpha: float
+) -> dict[tuple[str, str], Pair]:
+    permutations = max(FEWEST_PERMUTATIONS, PERMUTATIONS_PER_PAIR * count)
+    pairs = compare_pairs(values, against=against, alpha=alpha, permutations=permutations)
+    return {(pair.first, pair.second): pair for pair in pairs}
+
+
+def _squared_error(differences: NDArray[np.float64]) -> tuple[float, float]:
+    """Squared standard error of the mean, and its degrees of freedom."""
+    n = len(differences)
+    return float(differences.var(ddof=1)) / n, n - 1.0
 
 
 def _per_query(
@@ -166,16 +193,3 @@ def _per_query(
         return None
     scored = np.isfinite(np.stack(list(found.values()))).all(axis=0)
     return {method: values[scored] for method, values in found.items()} if scored.sum() > 1 else None
-
-
-def _over_reruns(one: Confirmation, other: Confirmation, setting: str, metric: str) -> Interval | None:
-    """The interval of paired differences; a network that is never trained pairs with every rerun."""
-    first, second = one.scores(setting, metric), other.scores(setting, metric)
-    if one.fixed:
-        first = dict.fromkeys(second, *first.values())
-    if other.fixed:
-        second = dict.fromkeys(first, *second.values())
-    common = [number for number in first if number in second]
-    if len(common) < 2:
-        return None
-    return t_interval([first[number] - second[number] for number in common])

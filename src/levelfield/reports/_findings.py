@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from levelfield.stats import Interval, Pair, Verdict
+from levelfield.stats import Interval, Pair, Verdict, verdict
 
 
 @dataclass(frozen=True)
@@ -16,62 +16,53 @@ class Finding:
         first: One method.
         second: The other.
         difference: Of their mean scores, first - second, from -1 to 1.
-        reruns: Mean and 95% t-interval of the paired differences of reruns; None with a single one.
-        queries: The paired tests over queries; None where there are no values per query.
-        alpha: Level of the test over queries.
+        p_value: Of no difference, with queries and seeds both counted as chance.
+        p_adjusted: The same after Holm's correction over all pairs.
+        reruns: The difference with the 95% interval that the seeds alone give; None with a single rerun.
+        queries: The paired tests over queries alone; None where they were not made.
+        alpha: Level of the verdict.
 
     Example:
-        >>> print(Finding("new", "old", 0.02, reruns=Interval(0.02, 0.005, 10)).sentence)
-        new is better than old by 2.00 points (over 10 reruns +2.00 ± 0.50).
+        >>> print(Finding("new", "old", 0.02, 0.001, 0.003, reruns=Interval(0.02, 0.005, 10)).sentence)
+        new is better than old by 2.00 points (p = 0.003; ± 0.50 over 10 reruns).
     """
 
     first: str
     second: str
     difference: float
+    p_value: float
+    p_adjusted: float
     reruns: Interval | None = None
     queries: Pair | None = None
     alpha: float = 0.05
 
     @property
     def verdict(self) -> Verdict:
-        """What ``first`` is, against ``second``: different only if queries and reruns both say so."""
-        told = self.queries is not None or self.reruns is not None
-        if not told or not (self.holds_over_queries and self.holds_over_reruns) or self.difference == 0:
-            return "not distinguishable"
-        return "better" if self.difference > 0 else "worse"
-
-    @property
-    def holds_over_queries(self) -> bool:
-        """Whether the corrected test rejects; true where there is nothing to test."""
-        return self.queries is None or self.queries.p_adjusted < self.alpha
-
-    @property
-    def holds_over_reruns(self) -> bool:
-        """Whether the interval excludes zero; true where there is none."""
-        return self.reruns is None or not self.reruns.contains(0.0)
+        """What ``first`` is, against ``second``."""
+        return verdict(self.difference, self.p_adjusted, alpha=self.alpha)
 
     @property
     def sentence(self) -> str:
         """The finding in plain words, in percentage points."""
-        facts = f"({'; '.join(self._facts())})" if self._facts() else "(nothing to test it by)"
+        facts = f"({self._facts()})"
         if self.verdict == "not distinguishable":
             gap = f"{100 * self.difference:+.2f}"
             return f"{self.first} and {self.second} are not distinguishable: difference {gap} points {facts}."
         gap = f"{100 * abs(self.difference):.2f}"
         return f"{self.first} is {self.verdict} than {self.second} by {gap} points {facts}."
 
-    def _facts(self) -> list[str]:
-        facts = []
+    def _facts(self) -> str:
+        spreads = []
         if self.queries is not None:
             gap = self.queries.difference
-            p = self.queries.p_adjusted
-            shown = "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
-            interval = f"{100 * gap.low:+.2f} to {100 * gap.high:+.2f}"
-            facts.append(f"over {gap.n} queries {interval}, {shown}, d = {self.queries.d:.2f}")
+            spreads.append(f"{100 * gap.low:+.2f} to {100 * gap.high:+.2f} over {gap.n} queries")
         if self.reruns is not None:
-            spread = f"{100 * self.reruns.mean:+.2f} ± {100 * self.reruns.half_width:.2f}"
-            facts.append(f"over {self.reruns.n} reruns {spread}")
-        return facts
+            spreads.append(f"± {100 * self.reruns.half_width:.2f} over {self.reruns.n} reruns")
+        if not spreads:
+            return "nothing to test it by"
+        p = "p < 0.001" if self.p_adjusted < 0.001 else f"p = {self.p_adjusted:.3f}"
+        effect = [] if self.queries is None else [f"d = {self.queries.d:.2f}"]
+        return "; ".join([p, ", ".join(spreads), *effect])
 
     def row(self) -> dict[str, Any]:
         """The finding for machines, as fractions; None where there is nothing."""
@@ -81,11 +72,12 @@ class Finding:
             "second": self.second,
             "verdict": self.verdict,
             "difference": self.difference,
+            "p_value": self.p_value,
+            "p_holm": self.p_adjusted,
             "low_queries": queries and queries.difference.low,
             "high_queries": queries and queries.difference.high,
             "queries": queries and queries.difference.n,
-            "p_value": queries and queries.p_value,
-            "p_holm": queries and queries.p_adjusted,
+            "p_permutation": queries and queries.p_value,
             "cohens_d": queries and queries.d,
             "cliffs_delta": queries and queries.delta,
             "low_reruns": reruns and reruns.low,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from levelfield.stats._compare import Pair, Verdict, compare_pairs, verdict
+from levelfield.stats._crossed import RerunNoise, crossed_p_value, half_width, rerun_noise
 from levelfield.stats._diagram import critical_difference_diagram
 from levelfield.stats._effects import cliffs_delta, cohens_d
 from levelfield.stats._friedman import Friedman, friedman
@@ -16,17 +17,21 @@ __all__ = [
     "Friedman",
     "Interval",
     "Pair",
+    "RerunNoise",
     "Standing",
     "Verdict",
     "cliffs_delta",
     "cohens_d",
     "compare_pairs",
     "critical_difference_diagram",
+    "crossed_p_value",
     "friedman",
+    "half_width",
     "holm",
     "paired_bootstrap",
     "paired_permutation",
     "ranks",
+    "rerun_noise",
     "t_interval",
     "tournament",
     "verdict",
