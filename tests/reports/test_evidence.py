@@ -60,14 +60,15 @@ def test_a_finding_agrees_with_the_paired_tests_and_the_table(write_experiment: 
     for finding in evidence.findings:
         pair = expected[frozenset((finding.first, finding.second))]
         assert finding.queries is not None
-        assert finding.queries.p_value <= finding.p_value <= finding.p_adjusted
+        at_bound = finding.queries.p_value < 2 / 10_001
+        assert at_bound or finding.queries.p_value <= finding.p_value <= finding.p_adjusted
         assert finding.queries.d == pytest.approx(abs(pair.d))
         assert finding.difference == pytest.approx(means[finding.first] - means[finding.second])
         assert finding.difference == pytest.approx(finding.queries.difference.mean, abs=1e-6)
 
 
 def test_many_methods_do_not_hide_a_clear_difference(write_experiment: Writer) -> None:
-    """With few permutations Holm's correction for 780 pairs would leave no p-value below 5%."""
+    """Holm's correction for 780 pairs would lift the least p-value of 10,000 permutations above 5%."""
     names = [name for name in methods.names() if "." not in name][:39]
     means = {name: 0.5 for name in names[1:]} | {names[0]: 0.8, "untrained": 0.1}
     root = write_experiment(means=means, queries=100, metrics=("map_at_r",), trials=1)
