@@ -139,9 +139,7 @@ def _floor(task: Task, block: Tensor, near: Tensor, peaks: Tensor) -> Tensor:
     floor = torch.full_like(best, torch.inf)
     for deep, first in task.depths(task.relevance.relevant[block]):
         lowest = best if first else worst
-        if (
-            int(deep.max()) <= peaks.shape[1]
-        ):  # the k-th largest peak is a lower bound of the k-th largest item
+        if int(deep.max()) <= peaks.shape[1]:  # the k-th largest peak bounds the k-th largest item from below
             lowest = torch.maximum(lowest, nth_largest(peaks, deep))
         floor = torch.minimum(floor, lowest)
     return floor

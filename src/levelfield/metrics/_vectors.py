@@ -145,7 +145,7 @@ class Vectors:
             return torch.cat([exact, -0.5 * exact.square().sum(1, keepdim=True)], 1).float()
         given = self.source[rows]
         if given.dtype == torch.float32:  # the common case, without a detour over float64
-            lengths = torch.linalg.vector_norm(given, dim=1, keepdim=True, dtype=torch.float64)
+            lengths: Tensor = torch.linalg.vector_norm(given, dim=1, keepdim=True, dtype=torch.float64)
             if float(lengths.min()) > 1e-15 and float(lengths.max()) < 1e15:
                 return given / lengths.float()
         return self.frame.place(given).float()
