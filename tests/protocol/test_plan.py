@@ -10,7 +10,7 @@ import pytest
 import levelfield as lf
 from levelfield.protocol import plan
 from levelfield.records import Store
-from levelfield.train._speed import measure_speed
+from levelfield.train import Speed, measure_speed
 
 
 @pytest.fixture
@@ -65,7 +65,6 @@ def test_the_bounds_of_a_run_are_those_of_early_stopping(
     experiment: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from levelfield.protocol import _plan
-    from levelfield.train._speed import Speed
 
     fixed = Speed(
         step=1.0, steps=10, evaluation=100.0, image=0.0, feature=0.0, weights=5, state=7, feature_bytes=0

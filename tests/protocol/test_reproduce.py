@@ -64,8 +64,9 @@ def test_differences_in_numbers_and_surroundings_are_said(finished: Path, tmp_pa
 
 
 def test_the_recorded_threads_are_used_again(finished: Path) -> None:
-    experiment = recorded_experiment(finished, root=None, plugins=plugins(), workers=3)
-    assert (experiment.engine.threads, experiment.engine.workers) == (1, 3)
+    experiment = recorded_experiment(finished, workers=3)
+    engine = experiment.engine
+    assert (engine.threads, engine.workers, engine.device) == (1, 3, "cpu")
 
 
 def test_what_cannot_be_reproduced_is_refused(finished: Path, tmp_path: Path) -> None:

@@ -52,9 +52,11 @@ def files(root: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in (root / "searches").rglob("*.json")}
 
 
+@pytest.mark.parametrize("parallel", [1, 2])
 def test_alone_it_is_the_search_without_a_database(
-    experiment: dict[str, Any], tmp_path: Path, server: str
+    experiment: dict[str, Any], tmp_path: Path, server: str, parallel: int
 ) -> None:
+    experiment["search"]["parallel"] = parallel
     plain = lf.run(lf.Experiment.build(**experiment), tmp_path / "plain")
     experiment["search"]["storage"] = server
     stored = lf.run(lf.Experiment.build(**experiment), tmp_path / "stored")

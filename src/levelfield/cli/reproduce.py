@@ -28,6 +28,9 @@ def reproduce(
         list[Path] | None, typer.Option(help="A plug-in file that the experiment used (repeatable).")
     ] = None,
     workers: Annotated[int, typer.Option(min=0, help="Processes; 0 = in this process.")] = 1,
+    device: Annotated[
+        str | None, typer.Option(help="cpu, cuda, ...; as recorded by default.", show_default=False)
+    ] = None,
     quiet: QuietOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
 ) -> None:
@@ -37,7 +40,13 @@ def reproduce(
 
     with bars(quiet=quiet or as_json) as progress:
         found = carry_out(
-            folder, out, root=root, plugins=tuple(plugin or ()), workers=workers, progress=progress
+            folder,
+            out,
+            root=root,
+            plugins=tuple(plugin or ()),
+            workers=workers,
+            device=device,
+            progress=progress,
         )
     if as_json:
         print(json.dumps(dataclasses.asdict(found), indent=2, default=str))

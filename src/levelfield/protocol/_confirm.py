@@ -65,7 +65,7 @@ def confirm(
     """Train the reruns that are missing, then score those that are not scored yet."""
     selection = read_json(selection_file)
     reruns = range(resolved.experiment.confirm.reruns)
-    specs = [_specs(resolved, method, selection["hyperparameters"], rerun) for rerun in reruns]
+    specs = [rerun_specs(resolved, method, selection["hyperparameters"], rerun) for rerun in reruns]
     jobs = [RunJob(s, resolved.resources, store.run(s.run_id).path) for group in specs for s in group]
     engine.map(run_job, jobs, on_done=on_run)
     runs = [tuple(store.run(spec.run_id).path for spec in group) for group in specs]
@@ -75,13 +75,14 @@ def confirm(
 def confirm_baseline(resolved: Resolved, selection_file: Path, store: Store, engine: Runner) -> None:
     """Score the network as it is before training: the row that every method must beat."""
     reruns = 1 if resolved.pretrained else resolved.experiment.confirm.reruns
-    specs = [_specs(resolved, resolved.methods[0], {}, rerun) for rerun in range(reruns)]
+    specs = [rerun_specs(resolved, resolved.methods[0], {}, rerun) for rerun in range(reruns)]
     _score(resolved, selection_file, store, engine, specs=specs, runs=[() for _ in specs])
 
 
-def _specs(
+def rerun_specs(
     resolved: Resolved, method: Method, hyperparameters: dict[str, Any], rerun: int
 ) -> tuple[RunSpec, ...]:
+    """The runs of one rerun, fold by fold."""
     return tuple(
         resolved.run_spec(method, hyperparameters, fold=fold, seed=resolved.seed("confirm", rerun, fold))
         for fold in range(resolved.num_folds)
@@ -101,7 +102,7 @@ def _score(
     folder = store.confirmation(digest(read_json(selection_file)))
     outs = [rerun_file(folder, rerun) for rerun in range(len(specs))]
     wanted = resolved.experiment.metrics
-    missing = [rerun for rerun, out in enumerate(outs) if not _is_scored(out, wanted)]
+    missing = [rerun for rerun, out in enumerate(outs) if not is_scored(out, wanted)]
     if not missing:
         return
     permit = open_test(store, selection_file)
@@ -114,7 +115,8 @@ def _score(
     )
 
 
-def _is_scored(out: Path, wanted: tuple[str, ...]) -> bool:
+def is_scored(out: Path, wanted: tuple[str, ...]) -> bool:
+    """Whether a rerun's file has every metric, or says why it failed."""
     if not out.exists():
         return False
     found = read_json(out)

@@ -75,7 +75,7 @@ def _optuna_point(
 ) -> dict[str, Value]:
     complete = [(trial.hyperparameters, trial.score) for trial in observed if trial.score is not None]
     study = study_of(space, complete, sampler=_sampler(sampler, seed % 2**32))
-    distributions = {name: _distribution(dimension) for name, dimension in space.items()}
+    distributions = {name: distribution_of(dimension) for name, dimension in space.items()}
     asked = study.ask(fixed_distributions=distributions)
     return {name: asked.params[name] for name in space}
 
@@ -85,7 +85,7 @@ def study_of(space: Space, complete: Sequence[tuple[dict[str, Value], float]], *
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    distributions = {name: _distribution(dimension) for name, dimension in space.items()}
+    distributions = {name: distribution_of(dimension) for name, dimension in space.items()}
     study = optuna.create_study(direction="maximize", sampler=sampler)
     for hyperparameters, score in complete:
         inside = {name: hyperparameters[name] for name in space}
@@ -105,7 +105,8 @@ def _sampler(name: str, seed: int) -> Any:
             return samplers.RandomSampler(seed=seed)
 
 
-def _distribution(dimension: Dimension) -> Any:
+def distribution_of(dimension: Dimension) -> Any:
+    """A range as Optuna has it."""
     from optuna import distributions
 
     match dimension:

@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from levelfield.config import Experiment
 from levelfield.errors import RunError
 from levelfield.methods import Method
-from levelfield.protocol._confirm import _is_scored, _specs, rerun_file
+from levelfield.protocol._confirm import is_scored, rerun_file, rerun_specs
 from levelfield.protocol._proposals import Trial, budget, propose
 from levelfield.protocol._resolve import Resolved, resolve
 from levelfield.protocol._search import next_round, search_id, select
 from levelfield.protocol._trials import trial_jobs
 from levelfield.records import RunFolder, Store, digest, read_json
-from levelfield.train import development
-from levelfield.train._speed import Speed, measure_speed
+from levelfield.train import Speed, development, measure_speed
 
 SMALL_FILES = 4096  # spec, log, result and provenance of a run
 
@@ -166,11 +166,11 @@ def _work(resolved: Resolved, method: Method, store: Store) -> _Work:
     reruns = range(experiment.confirm.reruns)
     confirmed, scored = [], 0
     if len(trials) == wanted and (selection := _selection(trials, method, identity)) is not None:
-        specs = [s for r in reruns for s in _specs(resolved, method, selection["hyperparameters"], r)]
+        specs = [s for r in reruns for s in rerun_specs(resolved, method, selection["hyperparameters"], r)]
         folders = [store.run(spec.run_id) for spec in specs]
         confirmed = [folder for folder in folders if folder.result() is not None]
         home = store.confirmation(digest(selection))
-        scored = sum(_is_scored(rerun_file(home, rerun), experiment.metrics) for rerun in reruns)
+        scored = sum(is_scored(rerun_file(home, rerun), experiment.metrics) for rerun in reruns)
     return _Work(
         method=method,
         trials=trials,
@@ -182,7 +182,7 @@ def _work(resolved: Resolved, method: Method, store: Store) -> _Work:
     )
 
 
-def _selection(trials: list[Trial], method: Method, identity: str) -> dict[str, object] | None:
+def _selection(trials: list[Trial], method: Method, identity: str) -> dict[str, Any] | None:
     try:
         return select(trials, method=method.name, search=identity)
     except RunError:  # every trial failed; running the experiment will say so

@@ -58,6 +58,7 @@ def reproduce(
     root: Path | None = None,
     plugins: tuple[Path, ...] = (),
     workers: int = 1,
+    device: str | None = None,
     progress: Progress | None = None,
 ) -> Reproduction:
     """Carry out the experiment of ``folder`` again, and compare.
@@ -68,6 +69,7 @@ def reproduce(
         root: Where the dataset lies here.
         plugins: The user's own files; records do not hold them.
         workers: Processes.
+        device: Where runs execute; where they did, if None.
         progress: Is told of each finished run.
     """
     first = Path(folder)
@@ -76,7 +78,8 @@ def reproduce(
     second = Path(out) if out is not None else first.with_name(f"{first.name}-reproduced")
     if second.resolve() == first.resolve():
         raise UsageError(f"{second} is the experiment itself; choose another --out folder")
-    run(recorded_experiment(first, root=root, plugins=plugins, workers=workers), second, progress=progress)
+    experiment = recorded_experiment(first, root=root, plugins=plugins, workers=workers, device=device)
+    run(experiment, second, progress=progress)
     after = collect(second)
     return Reproduction(
         folder=second,
@@ -87,13 +90,23 @@ def reproduce(
 
 
 def recorded_experiment(
-    folder: Path, *, root: Path | None, plugins: tuple[Path, ...], workers: int
+    folder: Path,
+    *,
+    root: Path | None = None,
+    plugins: tuple[Path, ...] = (),
+    workers: int = 1,
+    device: str | None = None,
 ) -> Experiment:
     """The experiment that a folder holds; with the recorded number of threads, which bits depend on."""
     values = dict(collect(folder).experiment)
     values["dataset"] = {**values["dataset"], "root": root}
-    threads = {read_json(file).get("threads", 1) for file in (folder / "runs").glob("*/provenance.json")}
-    values |= {"plugins": plugins, "engine": {"workers": workers, "threads": max(threads, default=1)}}
+    recorded = surroundings(folder)
+    values["plugins"] = plugins
+    values["engine"] = {
+        "workers": workers,
+        "threads": max((int(count) for count in recorded.get("threads", ())), default=1),
+        "device": device or max(recorded.get("device", ()), default="cpu"),
+    }
     return Experiment.model_validate(values)
 
 

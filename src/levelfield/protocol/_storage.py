@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 from levelfield.errors import RunError, UsageError
-from levelfield.protocol._optimise import _distribution
+from levelfield.protocol._optimise import distribution_of
 from levelfield.protocol._proposals import Point, Trial
 from levelfield.space import Space
 
@@ -49,7 +49,7 @@ class SharedStudy:
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._worker = worker
-        self._distributions = {key: _distribution(dimension) for key, dimension in space.items()}
+        self._distributions = {key: distribution_of(dimension) for key, dimension in space.items()}
         with _storage_errors():
             self._storage = optuna.storages.RDBStorage(url)
             study = optuna.create_study(
@@ -121,7 +121,8 @@ class SharedStudy:
             while not done.wait(BEAT_SECONDS):
                 count += 1
                 for number in numbers:
-                    self._storage.set_trial_user_attr(self._ids[number], "beat", count)
+                    with suppress(Exception):  # a lost beat does no harm
+                        self._storage.set_trial_user_attr(self._ids[number], "beat", count)
 
         thread = threading.Thread(target=beat, daemon=True)
         thread.start()

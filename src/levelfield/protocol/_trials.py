@@ -81,9 +81,10 @@ def is_hopeless(scores: Sequence[float], complete: Sequence[Trial]) -> bool:
     """
     if len(complete) < PRUNE_FROM:
         return False
-    folds = [trial["fold_scores"] for trial in complete]
+    folds: list[list[float]] = [trial["fold_scores"] for trial in complete]
     ceiling = [max(column) for column in list(zip(*folds, strict=True))[len(scores) :]]
-    return sum(scores) + sum(ceiling) < max(sum(row) for row in folds)
+    best = max(sum(row) for row in folds)
+    return bool(sum(scores) + sum(ceiling) < best)
 
 
 def _estimate(scores: Sequence[float], complete: Sequence[Trial]) -> float:

@@ -3,6 +3,7 @@
 from levelfield.train._embed import embed
 from levelfield.train._inputs import FeatureInputs, ImageInputs, Inputs
 from levelfield.train._loop import DivergedError, FoldData, execute, trained_part
+from levelfield.train._speed import Speed, measure_speed
 from levelfield.train._workspace import (
     Resources,
     RunJob,
@@ -22,11 +23,13 @@ __all__ = [
     "Inputs",
     "Resources",
     "RunJob",
+    "Speed",
     "build_embedder",
     "development",
     "embed",
     "execute",
     "inputs_of",
+    "measure_speed",
     "prepare_process",
     "run_job",
     "trained_part",
