@@ -103,7 +103,7 @@ def test_methods_that_are_not_everywhere_are_left_out(write_experiment: Writer) 
 
 def test_the_text_has_a_sentence_per_pair(write_experiment: Writer) -> None:
     evidence = weigh(write_experiment())
-    text = comparison_markdown([evidence], None, against=None)
+    text = comparison_markdown([evidence], None)
     assert all(finding.sentence in text for finding in evidence.findings)
 
 

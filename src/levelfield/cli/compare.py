@@ -32,16 +32,19 @@ def compare(
         compare_across,
         comparison_json,
         comparison_markdown,
+        focus,
         weigh,
         write_comparison,
     )
 
     experiments = [weigh(folder, setting=setting, metric=metric) for folder in folders]
+    if against is not None:
+        experiments = [focus(evidence, against) for evidence in experiments]
     across = compare_across(experiments) if len(experiments) > 1 else None
-    text = comparison_markdown(experiments, across, against=against)
-    written = [] if out is None else write_comparison(out, experiments, across, text, against=against)
+    text = comparison_markdown(experiments, across)
+    written = [] if out is None else write_comparison(out, experiments, across, text)
     if as_json:
-        print(json.dumps(comparison_json(experiments, across, against=against), indent=2))
+        print(json.dumps(comparison_json(experiments, across), indent=2))
         return
     console = Console()
     if console.is_terminal:

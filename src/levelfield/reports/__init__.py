@@ -2,7 +2,7 @@
 
 from levelfield.reports._across import Across, compare_across
 from levelfield.reports._beside import Beside, beside_published
-from levelfield.reports._compare import comparison_json, comparison_markdown, write_comparison
+from levelfield.reports._compare import comparison_json, comparison_markdown, focus, write_comparison
 from levelfield.reports._evidence import Evidence, weigh
 from levelfield.reports._figures import write_figures
 from levelfield.reports._findings import Finding
@@ -19,6 +19,7 @@ __all__ = [
     "compare_across",
     "comparison_json",
     "comparison_markdown",
+    "focus",
     "results_csv",
     "results_json",
     "results_latex",

@@ -19,6 +19,7 @@ class Across:
         setting: Of the scores.
         metric: Of the scores.
         cases: Mean scores by experiment and method; only methods that all of them have, no baselines.
+        leaders: By experiment, the best mean and the methods not distinguishable from it.
         left_out: Methods that some of the experiments lack.
         differing: Sections of the protocol that are not the same in all experiments.
         test: Friedman's test with Nemenyi's comparison; None with fewer than 2 cases or 3 methods.
@@ -27,6 +28,7 @@ class Across:
     setting: str
     metric: str
     cases: dict[str, dict[str, float]]
+    leaders: dict[str, frozenset[str]]
     left_out: tuple[str, ...]
     differing: tuple[str, ...]
     test: Friedman | None
@@ -64,10 +66,11 @@ def compare_across(experiments: Sequence[Evidence], *, alpha: float = 0.05) -> A
         experiments: Each weighed for the same setting and metric.
         alpha: Level of the tests.
     """
-    scores = {}
+    scores, leaders = {}, {}
     for name, evidence in zip(case_names(experiments), experiments, strict=True):
         means = ranked(evidence.confirmations, evidence.setting, evidence.metric)
         scores[name] = {m: mean for m, mean in means.items() if m != evidence.comparison.baseline}
+        leaders[name] = evidence.leaders[evidence.setting, evidence.metric]
     every = sorted({method for case in scores.values() for method in case})
     common = [method for method in every if all(method in case for case in scores.values())]
     cases = {name: {method: case[method] for method in common} for name, case in scores.items()}
@@ -75,6 +78,7 @@ def compare_across(experiments: Sequence[Evidence], *, alpha: float = 0.05) -> A
         setting=experiments[0].setting,
         metric=experiments[0].metric,
         cases=cases,
+        leaders=leaders,
         left_out=tuple(method for method in every if method not in common),
         differing=tuple(
             section

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,28 +20,25 @@ from levelfield.reports._tables import metric_name, percent
 from levelfield.stats import critical_difference_diagram
 
 
-def chosen_findings(evidence: Evidence, against: str | None) -> list[Finding]:
-    """All pairs, or each method with ``against``; "best" means the best mean."""
-    if against is None:
-        return list(evidence.findings)
+def focus(evidence: Evidence, against: str) -> Evidence:
+    """The same with findings about one method only, corrected for fewer pairs; "best" means the best mean."""
     if against == "best":
-        against = next(iter(ranked(evidence.confirmations, evidence.setting, evidence.metric)), None)
-    return find(evidence.confirmations, evidence.setting, evidence.metric, against=against)
+        against = next(iter(ranked(evidence.confirmations, evidence.setting, evidence.metric)), against)
+    found = find(evidence.confirmations, evidence.setting, evidence.metric, against=against)
+    return replace(evidence, findings=tuple(found))
 
 
-def comparison_markdown(
-    experiments: Sequence[Evidence], across: Across | None, *, against: str | None
-) -> str:
+def comparison_markdown(experiments: Sequence[Evidence], across: Across | None) -> str:
     """Tables and sentences of each experiment, then over all of them."""
     parts = []
     for name, evidence in zip(case_names(experiments), experiments, strict=True):
-        parts += _experiment(name, evidence, against=against)
+        parts += _experiment(name, evidence)
     if across is not None:
         parts += _across(across)
     return "\n".join(parts).rstrip() + "\n"
 
 
-def _experiment(name: str, evidence: Evidence, *, against: str | None) -> list[str]:
+def _experiment(name: str, evidence: Evidence) -> list[str]:
     metric = metric_name(evidence.metric)
     lines = [f"# {name}: {evidence.setting} {metric}", ""]
     if evidence.comparison.leaky:
@@ -53,10 +51,9 @@ def _experiment(name: str, evidence: Evidence, *, against: str | None) -> list[s
         shown = percent(interval)
         lines.append(f"| {method} | {f'**{shown}**' if method in leaders else shown} | {interval.n} |")
     lines += ["", "Percent; bold: the best mean and those not distinguishable from it.", ""]
-    findings = chosen_findings(evidence, against)
-    if findings:
+    if evidence.findings:
         lines += ["## What is different from what", ""]
-        lines += [f"- {finding.sentence}" for finding in findings] + [""]
+        lines += [f"- {finding.sentence}" for finding in evidence.findings] + [""]
     for table in beside_tables(published_rows(evidence)):
         lines += ["## Beside published numbers", "", *table.markdown(), ""]
     return lines
@@ -74,8 +71,11 @@ def _across(across: Across) -> list[str]:
     if methods:
         lines += ["| method | " + " | ".join(across.cases) + " |", "|---|" + "---:|" * len(across.cases)]
     for method in methods:
-        cells = " | ".join(f"{100 * case[method]:.2f}" for case in across.cases.values())
-        lines.append(f"| {method} | {cells} |")
+        cells = [
+            f"**{100 * case[method]:.2f}**" if method in across.leaders[name] else f"{100 * case[method]:.2f}"
+            for name, case in across.cases.items()
+        ]
+        lines.append(f"| {method} | " + " | ".join(cells) + " |")
     lines += ["", *(f"- {sentence}" for sentence in across.sentences)]
     if across.left_out:
         lines.append(f"- Left out, not in every experiment: {', '.join(across.left_out)}.")
@@ -84,9 +84,7 @@ def _across(across: Across) -> list[str]:
     return [*lines, ""]
 
 
-def comparison_json(
-    experiments: Sequence[Evidence], across: Across | None, *, against: str | None
-) -> dict[str, Any]:
+def comparison_json(experiments: Sequence[Evidence], across: Across | None) -> dict[str, Any]:
     """The same for machines; scores are fractions."""
     found: dict[str, Any] = {"experiments": []}
     for name, evidence in zip(case_names(experiments), experiments, strict=True):
@@ -97,7 +95,7 @@ def comparison_json(
                 "metric": evidence.metric,
                 "means": ranked(evidence.confirmations, evidence.setting, evidence.metric),
                 "leaders": sorted(evidence.leaders[evidence.setting, evidence.metric]),
-                "pairs": [finding.row() for finding in chosen_findings(evidence, against)],
+                "pairs": [finding.row() for finding in evidence.findings],
                 "published": [row.as_dict() for row in published_rows(evidence)],
             }
         )
@@ -123,8 +121,7 @@ def findings_csv(findings: Sequence[Finding]) -> str:
 
 
 def across_latex(across: Across) -> str:
-    """Mean scores of the common methods, a column per experiment, the best of each in bold."""
-    best = {name: max(case.values(), default=0.0) for name, case in across.cases.items()}
+    """Mean scores of the common methods, a column per experiment; bold as in the other tables."""
     lines = [
         r"\begin{tabular}{l" + "r" * len(across.cases) + "}",
         r"\toprule",
@@ -135,20 +132,20 @@ def across_latex(across: Across) -> str:
         cells = [escape(method)]
         for name, case in across.cases.items():
             shown = f"{100 * case[method]:.2f}"
-            cells.append(rf"\textbf{{{shown}}}" if case[method] == best[name] else shown)
+            cells.append(rf"\textbf{{{shown}}}" if method in across.leaders[name] else shown)
         lines.append(" & ".join(cells) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
 
 def write_comparison(
-    folder: Path, experiments: Sequence[Evidence], across: Across | None, text: str, *, against: str | None
+    folder: Path, experiments: Sequence[Evidence], across: Across | None, text: str
 ) -> list[Path]:
     """Write the text, each experiment's pairs as CSV, and over several the table and the diagram."""
     written = [folder / "comparison.md"]
     write_text(written[0], text)
     for name, evidence in zip(case_names(experiments), experiments, strict=True):
         pairs = folder / f"pairs-{Path(name).name}.csv"
-        write_text(pairs, findings_csv(chosen_findings(evidence, against)))
+        write_text(pairs, findings_csv(evidence.findings))
         written.append(pairs)
     if across is not None:
         written.append(folder / "across.tex")

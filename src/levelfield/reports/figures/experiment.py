@@ -13,6 +13,7 @@ from levelfield.reports.figures.charts import Axis, MatrixChart, PanelChart, Tra
 from levelfield.reports.figures.published import Bar, BarChart
 
 SETTINGS = ("separated", "concatenated")
+ROUNDING = 1e-7  # singular values below this share are rounding errors of float32
 
 
 def scores(comparison: Comparison) -> BarChart:
@@ -78,8 +79,9 @@ def spectra(evidence: Evidence) -> PanelChart | None:
             continue
         length = min(len(values) for values in found)
         mean = np.mean([values[:length] for values in found], axis=0)
-        x = tuple(float(number) for number in range(1, length + 1))
-        traces.append(Trace(method, x, tuple(np.maximum(mean, 1e-12).tolist()), "line", colour))
+        kept = mean[mean > ROUNDING].tolist()
+        x = tuple(float(number) for number in range(1, len(kept) + 1))
+        traces.append(Trace(method, x, tuple(kept), "line", colour))
     if not traces:
         return None
     title = "Spectra of the concatenated test embeddings, mean over reruns"
