@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import threshold
+from torch.nn.functional import threshold, threshold_
 
 from levelfield.errors import UsageError
 
@@ -134,14 +134,14 @@ class _Euclidean(torch.autograd.Function):
         dots = _matmul(vectors, vectors.T)
         norms = dots.diagonal()
         both = norms[:, None] + norms
-        relative = torch.sub(both, dots, alpha=2).div_(both.clamp_(min=limits.tiny))
+        relative = dots.mul_(-2).add_(both).div_(both.clamp_(min=limits.tiny))
         result = threshold(relative, 4 * limits.eps, 0.0).mul_(both)
         ctx.squared = squared
         if squared:
             ctx.save_for_backward(vectors)
             return result
         # Where the distance is zero, an infinite one makes the gradient zero.
-        divisor = threshold(relative, 4 * limits.eps, torch.inf).mul_(both).sqrt_()
+        divisor = threshold_(relative, 4 * limits.eps, torch.inf).mul_(both).sqrt_()
         ctx.save_for_backward(vectors, divisor)
         return result.sqrt_()
 

@@ -1,4 +1,7 @@
-"""Row-wise log-sum-exp over some of a row's entries."""
+"""Row-wise log-sum-exp over some of a row's entries.
+
+Written with few temporaries: on a CPU, fetching fresh memory for one costs more than the arithmetic in it.
+"""
 
 from __future__ import annotations
 
@@ -82,18 +85,19 @@ class _LogSumExps(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         pull_top = _top(matrix, positive, plus_one=plus_one)
         push_top = _top(matrix, negative, plus_one=plus_one)
-        weights = _exp(torch.addcmul(matrix - push_top, positive, push_top - pull_top))
-        pull, pull_inverse = _log((weights * positive).sum(1, keepdim=True), pull_top, plus_one=plus_one)
-        push, push_inverse = _log((weights * negative).sum(1, keepdim=True), push_top, plus_one=plus_one)
-        ctx.save_for_backward(weights, positive, negative, pull_inverse, push_inverse)
+        pushes = _exp((matrix - push_top).addcmul_(positive, push_top - pull_top))
+        pulls = pushes * positive
+        pushes.mul_(negative)
+        pull, pull_inverse = _log(pulls.sum(1, keepdim=True), pull_top, plus_one=plus_one)
+        push, push_inverse = _log(pushes.sum(1, keepdim=True), push_top, plus_one=plus_one)
+        ctx.save_for_backward(pulls, pushes, pull_inverse, push_inverse)
         return pull, push
 
     @staticmethod
     def backward(ctx: Any, pull: Tensor, push: Tensor) -> tuple[Tensor, None, None, None]:
-        weights, positive, negative, pull_inverse, push_inverse = ctx.saved_tensors
-        slope = negative * (push[:, None] * push_inverse)
-        slope.addcmul_(positive, pull[:, None] * pull_inverse)
-        return slope.mul_(weights), None, None, None
+        pulls, pushes, pull_inverse, push_inverse = ctx.saved_tensors
+        slope = pushes * (push[:, None] * push_inverse)
+        return slope.addcmul_(pulls, pull[:, None] * pull_inverse), None, None, None
 
 
 def _top(matrix: Tensor, mask: Tensor, *, plus_one: bool) -> Tensor:
@@ -101,7 +105,7 @@ def _top(matrix: Tensor, mask: Tensor, *, plus_one: bool) -> Tensor:
 
     On a CPU adding is much faster than filling, so the others are moved far away.
     """
-    top = torch.add(matrix, mask - 1, alpha=FAR).amax(1, keepdim=True)
+    top = (mask - 1).mul_(FAR).add_(matrix).amax(1, keepdim=True)
     return top.clamp_(min=0.0) if plus_one else top.masked_fill_(top < -FAR / 2, 0.0)
 
 

@@ -60,8 +60,8 @@ def hinge_sum(values: Tensor, counts: Tensor, *, slope: int, offset: float) -> S
         tensor(1.5000)
     """
     with torch.no_grad():
-        losses = (slope * values).add_(offset).relu_()
-        total = (losses * counts).sum()
+        losses = (slope * values).add_(offset).relu_().mul_(counts)
+        total = losses.sum()
         active = losses.sign_().mul_(counts)
         nonzero = active.sum()
     return Sum(with_gradient(total, values, active.mul_(slope)), counts.sum(), nonzero)

@@ -50,10 +50,11 @@ def circle(
     """
     similarity = products(unit(checked(embeddings, labels)))
     positive, negative = pair_masks(labels, tuples, dtype=similarity.dtype)
-    margins = m + (1 - 2 * m) * positive
+    margins = (positive * (1 - 2 * m)).add_(m)
     with torch.no_grad():
-        weights = torch.relu(similarity + m) * negative - torch.relu(1 + m - similarity) * positive
-    pull, push = log_sum_exps((similarity - margins) * weights.mul_(gamma), positive, negative)
+        weights = (similarity + m).relu_().mul_(negative)
+        weights.addcmul_((1 + m - similarity).relu_(), positive, value=-1).mul_(gamma)
+    pull, push = log_sum_exps((similarity - margins) * weights, positive, negative)
     losses = softplus(pull + push)
     complete = positive.amax(1) * negative.amax(1)
     return reduce(losses, complete, reduction)

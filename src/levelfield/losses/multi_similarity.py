@@ -52,7 +52,7 @@ def multi_similarity(
     """
     similarity = products(unit(checked(embeddings, labels)))
     positive, negative = pair_masks(labels, tuples, dtype=similarity.dtype)
-    sharpness = beta - (alpha + beta) * positive
+    sharpness = (positive * -(alpha + beta)).add_(beta)
     pull, push = log_sum_exps((similarity - base) * sharpness, positive, negative, plus_one=True)
     losses = pull / alpha + push / beta
     return reduce(losses, torch.ones_like(losses), reduction)

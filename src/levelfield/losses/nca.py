@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from levelfield.losses import register
-from levelfield.losses._distances import checked, euclidean, unit
+from levelfield.losses._distances import checked, products, unit
 from levelfield.losses._logsumexp import log_sum_exps
 from levelfield.losses._module import EmbeddingLoss
 from levelfield.losses._reduction import Reduction, reduce
@@ -49,7 +50,11 @@ def nca(
         tensor(0.0181)
     """
     vectors = checked(embeddings, labels)
-    closeness = euclidean(unit(vectors) if normalize else vectors, squared=True) * -softmax_scale
+    # -scale d^2 is 2 scale x_a . x_k less both squares: a's is common to all k, and with unit length so is k's.
+    vectors = (unit(vectors) if normalize else vectors) * math.sqrt(2 * softmax_scale)
+    closeness = products(vectors)
+    if not normalize:
+        closeness = closeness - vectors.square().sum(1) / 2
     positive, negative = pair_masks(labels, tuples, dtype=vectors.dtype)
     own, others = log_sum_exps(closeness, positive, negative)
     valid = positive.amax(1)

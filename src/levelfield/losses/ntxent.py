@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 from torch import Tensor
@@ -47,7 +48,7 @@ def ntxent(
         >>> ntxent(torch.tensor([[1.0], [1.0], [-1.0]]), torch.tensor([0, 0, 1]), temperature=1.0)
         tensor(0.1269)
     """
-    similarity = products(unit(checked(embeddings, labels))) / temperature
+    similarity = products(unit(checked(embeddings, labels)) / math.sqrt(temperature))
     positive, negative = pair_masks(labels, tuples, dtype=similarity.dtype)
     rivals = log_sum_exp(similarity, negative)
     losses = softplus(rivals[:, None] - similarity)

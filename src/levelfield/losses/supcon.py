@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 import torch
@@ -46,7 +47,7 @@ def supcon(
         >>> supcon(torch.tensor([[1.0], [1.0], [-1.0]]), torch.tensor([0, 0, 1]), temperature=1.0)
         tensor(0.1269)
     """
-    similarity = products(unit(checked(embeddings, labels))) / temperature
+    similarity = products(unit(checked(embeddings, labels)) / math.sqrt(temperature))
     positive, negative = pair_masks(labels, tuples, dtype=similarity.dtype)
     number = positive.sum(1)
     mean = (similarity * positive).sum(1) / number.clamp(min=1)

@@ -24,7 +24,8 @@ def pair_counts(
     if tuples is None:
         # Numbers, not booleans: arithmetic on floats is several times faster than masking on a CPU.
         same = (labels[:, None] == labels).view(torch.uint8).to(dtype)
-        return same.clone().fill_diagonal_(0.0), 1 - same
+        negative = 1 - same
+        return same.fill_diagonal_(0.0), negative
     pairs = as_pairs(tuples)
     return (
         _count(pairs.pos_anchor, pairs.positive, size=len(labels), dtype=dtype),
