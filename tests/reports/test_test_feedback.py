@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 import levelfield as lf
 from levelfield.errors import UsageError
 from levelfield.protocol import collect
-from levelfield.records import read_lines
+from levelfield.records import Store, read_lines
 from levelfield.reports.studies import test_feedback as study
 from levelfield.stats import Interval
 
@@ -28,6 +29,14 @@ def test_both_arms_try_the_same_and_only_one_is_leaky(experiment: lf.Experiment,
     tried = [[trial["hyperparameters"] for trial in arm.trained[0].trials] for arm in (honest, leaky)]
     assert tried[0] == tried[1] and len(tried[0]) == 3
     assert outcome.best_seen == max(trial["score"] for trial in leaky.trained[0].trials)
+    assert outcome.chosen is not None and outcome.inflation >= 0, "among the same networks it can only gain"
+    twins = [
+        Store(tmp_path / name).run(arm.trained[0].trials[0]["runs"][0]).log()
+        for name, arm in (("validation", honest), ("test", leaky))
+    ]
+    losses = [[line["loss"] for line in log] for log in twins]
+    common = min(map(len, losses))
+    assert common > 1 and losses[0][:common] == losses[1][:common], "the same network, bit by bit"
     events = [line["event"] for line in read_lines(tmp_path / "test" / "ledger.jsonl")]
     assert events[0].startswith("leaky") and sum(event.startswith("leaky") for event in events) == 1
     assert not [line for line in honest.ledger if line["event"].startswith("leaky")]
@@ -68,12 +77,15 @@ def test_what_cannot_be_compared_is_refused(tiny: dict[str, Any]) -> None:
 
 def test_the_words_follow_the_numbers() -> None:
     def outcome(method: str, honest: float, best: float) -> study.Outcome:
-        interval = Interval(honest, 0.01, 5)
-        return study.Outcome(method, interval, best, interval, trials=10)
+        reruns = Interval(0.3, 0.01, 5)
+        return study.Outcome(
+            method, trials=10, chosen=honest, best_seen=best, honest=reruns, retrained=reruns
+        )
 
     one, two = outcome("a", 0.40, 0.45), outcome("b", 0.41, 0.415)
-    assert "5.00 points (12.5%) above the honest 40.00 ± 1.00." in study.sentence(one)
-    assert "within its interval" in study.sentence(two)
+    assert study.sentence(one).endswith("is 40.00: +5.00 points (+12.5%).")
+    assert replace(one, chosen=None).inflation == pytest.approx(0.15)
+    assert "over fresh reruns is 30.00" in study.sentence(replace(one, chosen=None))
     assert study.ranking([one, two]) == "The order of the methods changes: b, a becomes a, b."
     assert study.ranking([one]) == "The order of the methods is the same both ways: a."
 
