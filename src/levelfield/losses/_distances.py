@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import threshold, threshold_
+from torch.nn.functional import threshold
 
 from levelfield.errors import UsageError
 
@@ -141,7 +141,7 @@ class _Euclidean(torch.autograd.Function):
             ctx.save_for_backward(vectors)
             return result
         # Where the distance is zero, an infinite one makes the gradient zero.
-        divisor = threshold_(relative, 4 * limits.eps, torch.inf).mul_(both).sqrt_()
+        divisor = threshold(relative, 4 * limits.eps, torch.inf, inplace=True).mul_(both).sqrt_()
         ctx.save_for_backward(vectors, divisor)
         return result.sqrt_()
 

@@ -50,7 +50,7 @@ def nca(
         tensor(0.0181)
     """
     vectors = checked(embeddings, labels)
-    # -scale d^2 is 2 scale x_a . x_k less both squares: a's is common to all k, and with unit length so is k's.
+    # -scale d^2 is 2 scale x_a . x_k less both squares; a's is common to all k, and with unit length k's too.
     vectors = (unit(vectors) if normalize else vectors) * math.sqrt(2 * softmax_scale)
     closeness = products(vectors)
     if not normalize:
