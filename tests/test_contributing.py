@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md, followed literally: a loss of one's own outside the package, through the whole protocol."""
+"""CONTRIBUTING.md, followed literally: a loss of one's own, through the whole protocol."""
 
 from __future__ import annotations
 
