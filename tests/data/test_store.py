@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -194,6 +194,7 @@ def test_an_unfinished_store_is_not_found(tmp_path):
 
 
 @settings(max_examples=20, deadline=None)
+@example(data_cut=3336, index_cut=29, junk=b"\x00\x00\x00")  # a record whose last bytes are zeros
 @given(data_cut=st.integers(0, 20000), index_cut=st.integers(0, 12 * 32), junk=st.binary(max_size=80))
 def test_whatever_a_power_cut_leaves_is_taken_up(tmp_path_factory, data_cut, index_cut, junk):
     """Torn tails, pixels without a record, records without pixels, zeros where a record should be."""
@@ -205,12 +206,8 @@ def test_whatever_a_power_cut_leaves_is_taken_up(tmp_path_factory, data_cut, ind
     (partial / "index.bin").write_bytes(files(whole)["index.bin"][:index_cut] + bytes(len(junk)))
     path = store.prepare(dataset(), directory, resize=8)
     images = store.PackedImages.open(path)
-    # Junk that lies where pixels should be, under a record that survived, is what checksums are for.
-    if not images.damaged():
-        assert_same(images, dataset())
-    else:
-        assert data_cut < len(files(whole)["images.bin"])
-        assert junk
+    assert not images.damaged()
+    assert_same(images, dataset())
 
 
 @pytest.mark.slow

@@ -37,6 +37,7 @@ class Writer:
         self._images = os.open(path / IMAGES, flags, 0o644)
         self._index = os.open(path / INDEX, flags, 0o644)
         records = _sound_records((path / INDEX).read_bytes(), os.fstat(self._images).st_size)
+        records = records[: _intact(records, path / IMAGES)].copy()
         self.rows = records["row"]
         self.size = int(sizes(records).sum())
         self._index_size = records.nbytes
@@ -108,7 +109,16 @@ def _sound_records(raw: bytes, size: int) -> Records:
     length = sizes(records)
     ends = np.cumsum(length)
     sound = (records["offset"] == ends - length) & (length > 0) & (ends <= size)
-    return records[: len(records) if sound.all() else int(sound.argmin())].copy()
+    return records[: len(records) if sound.all() else int(sound.argmin())]
+
+
+def _intact(records: Records, images: Path) -> int:
+    """How many leading records have the pixels of their checksum; a power cut may tear either."""
+    with images.open("rb") as file:
+        for number, (size, crc) in enumerate(zip(sizes(records), records["crc"], strict=True)):
+            if zlib.crc32(file.read(int(size))) != crc:
+                return number
+    return len(records)
 
 
 def _write(file: int, data: bytes) -> None:
