@@ -191,3 +191,13 @@ def test_a_gallery_too_large_to_keep_is_prepared_piece_by_piece(monkeypatch):
     monkeypatch.setattr("levelfield.metrics._vectors.CACHE_BYTES", 0)
     again = evaluate(rows, labels, metrics=SHALLOW, distance="euclidean", memory=50_000)
     assert dict(again) == dict(expected)
+
+
+@pytest.mark.parametrize("most", [3, 500])
+def test_too_many_candidates_are_sorted_instead(monkeypatch, most):
+    rows, labels = sample("duplicated", 4, size=400)
+    expected = evaluate(rows, labels, metrics=SHALLOW, per_query=True)
+    monkeypatch.setattr(_search, "MOST", most)
+    again = evaluate(rows, labels, metrics=SHALLOW, per_query=True)
+    for name in SHALLOW:
+        np.testing.assert_array_equal(again.per_query[name], expected.per_query[name])
