@@ -39,9 +39,9 @@ def snapshot(out: Path) -> dict[str, bytes]:
 
 
 def newest(out: Path) -> float:
-    """When anything was last written."""
+    """When a run last wrote anything."""
     times = [0.0]
-    for file in out.rglob("*"):
+    for file in (out / "runs").rglob("*"):
         try:
             times.append(file.stat().st_mtime)
         except FileNotFoundError:  # a temporary file that has been renamed meanwhile
@@ -55,7 +55,7 @@ def kill_at_a_random_moment(file: Path, out: Path, workers: int, chance: random.
     process = subprocess.Popen(command(file, out, workers), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     while process.poll() is None and newest(out) < began:
         time.sleep(0.01)
-    deadline = time.time() + chance.uniform(0.0, 0.8)
+    deadline = time.time() + chance.uniform(0.0, 0.5)
     while process.poll() is None and time.time() < deadline:
         time.sleep(0.005)
     if process.poll() is not None:
