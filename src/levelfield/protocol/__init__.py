@@ -5,10 +5,11 @@ from levelfield.protocol._importance import importance, searched_space
 from levelfield.protocol._plan import MethodPlan, Plan, plan
 from levelfield.protocol._reproduce import Reproduction, reproduce
 from levelfield.protocol._resolve import Resolved, resolve
-from levelfield.protocol._results import SETTINGS, Comparison, Result, collect
+from levelfield.protocol._results import Comparison, Result, collect
 from levelfield.protocol._run import Progress, run
 from levelfield.protocol._search import search_id, select
 from levelfield.protocol._sweep import Factor, SweepPoint, parse_factor, run_sweep, sweep_points
+from levelfield.records import SETTINGS
 
 __all__ = [
     "SETTINGS",

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import safe_open
 
-from levelfield.protocol._confirm import SPECTRUM, rerun_file
+from levelfield.protocol._confirm import SPECTRUM
 from levelfield.protocol._results import Comparison, Result
-from levelfield.records import Store, digest, read_json
+from levelfield.records import Store
 
 Array = NDArray[np.float64]
 
@@ -68,13 +68,10 @@ class Confirmation:
 
 def read_confirmation(root: str | Path, comparison: Comparison, result: Result) -> Confirmation:
     """The confirmation of one method of the experiment in ``root``; failed reruns are left out."""
-    folder = Store(Path(root)).confirmation(digest(result.selection))
-    reruns, arrays = {}, {}
-    for number in range(comparison.experiment["confirm"]["reruns"]):
-        file = rerun_file(folder, number)
-        if not file.exists() or "failed" in (rerun := read_json(file)):
-            continue
-        reruns[number] = rerun
-        if file.with_suffix(".safetensors").exists():
-            arrays[number] = file.with_suffix(".safetensors")
-    return Confirmation(reruns, arrays)
+    store = Store(Path(root))
+    found = store.reruns(result.confirmation, comparison.experiment["confirm"]["reruns"])
+    reruns = {number: rerun.model_dump() for number, rerun in found.items() if rerun.failed is None}
+    arrays = {
+        number: store.rerun_file(result.confirmation, number).with_suffix(".safetensors") for number in reruns
+    }
+    return Confirmation(reruns, {number: file for number, file in arrays.items() if file.exists()})

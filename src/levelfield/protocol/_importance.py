@@ -16,7 +16,9 @@ FEWEST_TRIALS = 4
 SURELY_LOG = 1000  # nothing else spreads its trials over so wide a range of positive numbers
 
 
-def importance(space: Space, trials: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def importance(
+    space: Space, trials: Sequence[Mapping[str, Any]], *, higher_is_better: bool = True
+) -> dict[str, float]:
     """The share of each hyperparameter in reaching the best scores, most important first; sums to 1.
 
     PED-ANOVA, as Optuna computes it: how much the best tenth of the trials (at least two) differ from all
@@ -25,6 +27,7 @@ def importance(space: Space, trials: Sequence[Mapping[str, Any]]) -> dict[str, f
     Args:
         space: What was searched.
         trials: As recorded: "hyperparameters" and "score", None of a failed one.
+        higher_is_better: Which scores are the best.
 
     Example:
         >>> trials = [{"hyperparameters": {"a": i / 9, "b": i * 7 % 10 / 9}, "score": i} for i in range(10)]
@@ -44,7 +47,8 @@ def importance(space: Space, trials: Sequence[Mapping[str, Any]]) -> dict[str, f
         return dict.fromkeys(varied, 1.0)
     import optuna
 
-    study = study_of(varied, [(trial["hyperparameters"], trial["score"]) for trial in done])
+    sign = 1 if higher_is_better else -1
+    study = study_of(varied, [(trial["hyperparameters"], sign * trial["score"]) for trial in done])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PED-ANOVA is marked experimental in some releases
         evaluator = optuna.importance.PedAnovaImportanceEvaluator()

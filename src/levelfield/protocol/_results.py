@@ -6,13 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from levelfield.errors import UsageError
-from levelfield.protocol._confirm import rerun_file
-from levelfield.protocol._run import read_index
-from levelfield.records import Store, digest, read_json, read_lines
+from levelfield.records import SETTINGS, Index, Store, Trial, experiment_record
 from levelfield.stats import Interval, t_interval
-
-SETTINGS = ("separated", "concatenated")
 
 
 @dataclass(frozen=True)
@@ -22,6 +17,7 @@ class Result:
     Attributes:
         method: Its name.
         selection: The frozen choice.
+        confirmation: The name under which its reruns are recorded.
         scores: ``scores[setting][metric]`` is the list of the reruns' scores.
         best_epochs: Of every fold of every rerun; empty for the untrained baseline.
         trials: The method's search, trial by trial.
@@ -30,6 +26,7 @@ class Result:
 
     method: str
     selection: dict[str, Any]
+    confirmation: str
     scores: dict[str, dict[str, list[float]]]
     best_epochs: list[int]
     trials: list[dict[str, Any]]
@@ -72,43 +69,46 @@ class Comparison:
 def collect(root: str | Path) -> Comparison:
     """Read an experiment's folder."""
     store = Store(Path(root))
-    if not (store.root / "experiment.json").exists():
-        raise UsageError(
-            f"{root} holds no levelfield experiment; give the folder that `levelfield run` wrote"
-        )
-    index = read_index(store)
-    names = [index["baseline"], *(method["name"] for method in index["experiment"]["methods"])]
-    metrics = tuple(index["experiment"]["metrics"])
-    found = [_result(store, index, name, metrics) for name in names if name in index["selections"]]
+    index = store.index()
+    names = [index.baseline, *(method.name for method in index.experiment.methods)]
+    found = [_result(store, index, name) for name in names if name in index.selections]
     return Comparison(
-        experiment=index["experiment"],
-        split=index["split"],
-        leaky=index["leaky"],
-        baseline=index["baseline"],
-        metrics=metrics,
+        experiment=experiment_record(index.experiment),
+        split=index.split,
+        leaky=index.leaky,
+        baseline=index.baseline,
+        metrics=index.experiment.metrics,
         results=tuple(found),
-        ledger=tuple(read_lines(store.ledger_file)),
-        revisions=tuple(read_lines(store.root / "revisions.jsonl")),
+        ledger=tuple(line.model_dump() for line in store.ledger()),
+        revisions=tuple(
+            {"time": revision.time, "experiment": experiment_record(revision.experiment)}
+            for revision in store.revisions()
+        ),
     )
 
 
-def _result(store: Store, index: dict[str, Any], name: str, metrics: tuple[str, ...]) -> Result:
-    selection = read_json(store.selection_file(index["selections"][name]))
-    folder = store.confirmation(digest(selection))
-    reruns = index["experiment"]["confirm"]["reruns"]
-    files = [rerun_file(folder, rerun) for rerun in range(reruns)]
-    found = [read_json(file) for file in files if file.exists()]
-    good = [rerun for rerun in found if "failed" not in rerun]
+def _result(store: Store, index: Index, name: str) -> Result:
+    experiment = index.experiment
+    found = store.reruns(index.selection_id(name), experiment.confirm.reruns).values()
+    good = [rerun for rerun in found if rerun.failed is None]
+    trials = store.trials(index.searches[name]) if name in index.searches else []
     return Result(
         method=name,
-        selection=selection,
+        selection=store.selection(index.selections[name]).model_dump(exclude_none=True),
+        confirmation=index.selection_id(name),
         scores={
-            setting: {m: [rerun[setting][m] for rerun in good if m in rerun[setting]] for m in metrics}
+            setting: {
+                m: [rerun.scores(setting)[m] for rerun in good if m in rerun.scores(setting)]
+                for m in experiment.metrics
+            }
             for setting in SETTINGS
         },
-        best_epochs=[epoch for rerun in good for epoch in rerun["best_epochs"]],
-        trials=store.trials(index["searches"][name])[: index["experiment"]["search"]["trials"]]
-        if name in index["searches"]
-        else [],
-        failed=[rerun["failed"] for rerun in found if "failed" in rerun],
+        best_epochs=[epoch for rerun in good for epoch in rerun.best_epochs],
+        trials=[_as_dict(trial) for trial in trials[: experiment.search.trials]],
+        failed=[rerun.failed for rerun in found if rerun.failed is not None],
     )
+
+
+def _as_dict(trial: Trial) -> dict[str, Any]:
+    exclude = set() if trial.pruned else {"estimate"}
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in trial.model_dump(exclude=exclude).items()}

@@ -42,8 +42,8 @@ def learning_curves(evidence: Evidence) -> PanelChart | None:
     for colour, result in enumerate(comparison.trained):
         for fold, run in enumerate(result.trials[result.selection["trial"]]["runs"]):
             log = Store(evidence.root).run(run).log()
-            x = tuple(float(line["epoch"]) for line in log)
-            y = tuple(100 * line[metric] for line in log)
+            x = tuple(float(line.epoch) for line in log)
+            y = tuple(100 * line.scores[metric] for line in log)
             remarks = tuple(f"fold {fold}" for _ in log)
             traces.append(Trace(result.method, x, y, "line", colour, remarks, quiet=fold > 0))
     if not traces:
