@@ -15,6 +15,8 @@ import levelfield
 SOURCE = Path(levelfield.__file__).parent
 ROOMS = [
     "errors",
+    "files",
+    "processes",
     "space",
     "seeds",
     "sources",

@@ -5,18 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from levelfield.errors import RunError
+from levelfield.files import disk_errors, write_json
 
 SHARD_ROWS = 512
 BYTES_PER_VALUE = 4
+REMEDY = "make room, or let LEVELFIELD_CACHE name another folder"
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,13 @@ class FeatureFile:
         ]
         if not self.path.exists():
             return shards
-        with disk_errors(self.path), self.path.open("rb") as file:
+        with disk_errors(self.path, remedy=REMEDY), self.path.open("rb") as file:
             return [shard for shard in shards if not self._is_sound(file.fileno(), *shard)]
 
     def write(self, view: int, start: int, features: Tensor) -> None:
         """Write one shard of features (n x width): first the numbers, then their checksum."""
         data = features.numpy().astype("<f4").tobytes()
-        with disk_errors(self.path):
+        with disk_errors(self.path, remedy=REMEDY):
             self._write_numbers(data, self._offset(view, start))
             self._checksums[_name(view, start)] = hashlib.sha256(data).hexdigest()
             self._write_manifest()
@@ -96,24 +96,7 @@ class FeatureFile:
         return dict(checksums) if isinstance(checksums, dict) else {}
 
     def _write_manifest(self) -> None:
-        temporary = self._manifest.with_suffix(".tmp")
-        with temporary.open("w", encoding="utf-8") as file:
-            json.dump({**self._head, "sha256": self._checksums}, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self._manifest)
-
-
-@contextmanager
-def disk_errors(path: Path) -> Iterator[None]:
-    """Turn a full, read-only or missing disk into one line that names the remedy."""
-    try:
-        yield
-    except OSError as error:
-        raise RunError(
-            f"cannot keep features in {path}: {error.strerror or error}; make room or choose another folder, "
-            "then give the same command again: what was computed is kept"
-        ) from error
+        write_json(self._manifest, {**self._head, "sha256": self._checksums}, remedy=REMEDY)
 
 
 def _name(view: int, start: int) -> str:

@@ -7,11 +7,9 @@ damaged is computed again.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FunctionType
@@ -23,8 +21,9 @@ from torch import Tensor, nn
 from levelfield.data._dataset import Images, Rows
 from levelfield.data.transforms import Transform
 from levelfield.errors import RunError, UsageError
+from levelfield.files import lock
 from levelfield.models._embedder import Embedder
-from levelfield.models._feature_file import FeatureFile, Shape, disk_errors
+from levelfield.models._feature_file import REMEDY, FeatureFile, Shape
 from levelfield.models._weights import fingerprint
 from levelfield.models.extraction import Extractor, Load
 from levelfield.seeds import torch_generator
@@ -149,7 +148,8 @@ def cached_features(
     )
     shape = Shape(views=views + 1, rows=len(images), width=embedder.trunk.num_features)
     home = folder / key.digest()
-    with _alone(home):
+    # One process at a time checks and computes; the others wait and then find the features there.
+    with lock(home / ".lock", remedy=REMEDY):
         file = FeatureFile(home, shape=shape, about=asdict(key))
         missing = file.missing()
         total = shape.views * shape.rows
@@ -217,14 +217,3 @@ def _finite(features: Tensor, start: int) -> Tensor:
             "check its weights and that image"
         )
     return features
-
-
-@contextmanager
-def _alone(home: Path) -> Iterator[None]:
-    """Let one process at a time check and compute; the others wait and then find the features there."""
-    with disk_errors(home):
-        home.mkdir(parents=True, exist_ok=True)
-        lock = (home / ".lock").open("w")
-    with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # goes with the process, however it ends
-        yield
