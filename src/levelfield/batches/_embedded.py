@@ -18,7 +18,7 @@ from torch import Tensor
 from levelfield.batches._groups import count_groups, draw_groups
 from levelfield.batches._sampler import check_labels, epoch_length, groups_per_batch
 from levelfield.batches.memory_bank import MemoryBank
-from levelfield.data._dataset import Rows
+from levelfield.data import Rows
 from levelfield.errors import RunError, UsageError
 from levelfield.seeds import numpy_generator
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from levelfield.batches._embedded import EmbeddedSampler
-from levelfield.data._dataset import Rows
+from levelfield.data import Rows
 from levelfield.errors import UsageError
 
 Score = Callable[[Tensor, Tensor], Tensor]

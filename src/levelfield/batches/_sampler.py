@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from levelfield.data._dataset import Rows
+from levelfield.data import Rows
 from levelfield.errors import UsageError
 from levelfield.registry import Card
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from levelfield.batches import register
 from levelfield.batches._embedded import EmbeddedSampler
-from levelfield.data._dataset import Rows
+from levelfield.data import Rows
 
 
 def greedy_coreset(embeddings: Tensor, count: int, *, first: int = 0) -> Rows:
