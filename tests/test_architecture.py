@@ -21,6 +21,7 @@ ROOMS = [
     "config",
     "data",
     "models",
+    "geometry",
     "batches",
     "miners",
     "losses",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from levelfield.data._dataset import Dataset, DatasetCard, Images
+from levelfield.data._dataset import Dataset, DatasetCard, Images, Rows
 from levelfield.registry import Registry
 
-__all__ = ["Dataset", "DatasetCard", "Images", "load", "register", "registry"]
+__all__ = ["Dataset", "DatasetCard", "Images", "Rows", "load", "register", "registry"]
 
 registry: Registry[DatasetCard] = Registry("dataset", DatasetCard, package=__name__)
 register = registry.register
