@@ -25,6 +25,7 @@ ROOMS = [
     "records",
     "data",
     "models",
+    "geometry",
     "batches",
     "miners",
     "losses",
