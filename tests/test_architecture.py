@@ -17,6 +17,7 @@ ROOMS = [
     "errors",
     "space",
     "seeds",
+    "options",
     "registry",
     "config",
     "data",
