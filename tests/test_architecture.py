@@ -20,6 +20,7 @@ ROOMS = [
     "space",
     "seeds",
     "sources",
+    "options",
     "registry",
     "config",
     "records",
