@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 from torch import Tensor
 
 from levelfield.miners._anchors import pairs_of_anchors
+from levelfield.miners._draw import draw
 from levelfield.miners._tuples import Pairs, Triplets, Tuples
 from levelfield.registry import Card, Registry
 
@@ -18,6 +19,7 @@ __all__ = [
     "Triplets",
     "Tuples",
     "create",
+    "draw",
     "pairs_of_anchors",
     "register",
     "registry",

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from levelfield import batches
-from levelfield.miners._draw import draw
+from levelfield.miners import draw
 from levelfield.seeds import torch_generator
 
 SAMPLES = 15
