@@ -7,16 +7,16 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
-from safetensors.torch import load_file, save
-from torch import Tensor
 
 from levelfield import files
 from levelfield.errors import RunError
 from levelfield.records._identity import SCHEMA_VERSION, RunSpec
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class RunResult(BaseModel):
@@ -96,11 +96,15 @@ class RunFolder:
 
     def save_weights(self, tensors: dict[str, Tensor]) -> None:
         """Keep the best weights."""
+        from safetensors.torch import save
+
         whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         files.write_bytes(self.path / "best.safetensors", save(whole))
 
     def weights(self) -> dict[str, Tensor]:
         """The best weights."""
+        from safetensors.torch import load_file
+
         file = self.path / "best.safetensors"
         if not file.exists():
             raise RunError(
@@ -110,12 +114,16 @@ class RunFolder:
 
     def save_state(self, state: dict[str, Any]) -> None:
         """Keep what is needed to go on after a kill."""
+        import torch
+
         buffer = io.BytesIO()
         torch.save(state, buffer)
         files.write_bytes(self.path / "state.pt", buffer.getvalue())
 
     def state(self) -> dict[str, Any] | None:
         """The last saved state, or None."""
+        import torch
+
         file = self.path / "state.pt"
         if not file.exists():
             return None

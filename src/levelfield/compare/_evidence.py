@@ -16,9 +16,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from levelfield.compare._confirmation import Confirmation, read_confirmation
+from levelfield.compare._findings import Finding
+from levelfield.compare._records import Measure
+from levelfield.compare._results import SETTINGS, Comparison, collect
 from levelfield.errors import UsageError, did_you_mean
-from levelfield.protocol import SETTINGS, Comparison, Confirmation, collect, read_confirmation
-from levelfield.reports._findings import Finding
 from levelfield.stats import Interval, Pair, compare_pairs, crossed_p_value, half_width, holm, rerun_noise
 
 MAIN_SETTING = "concatenated"
@@ -36,7 +38,8 @@ class Evidence:
         setting: Of ``findings``.
         metric: Of ``findings``.
         findings: Every pair of methods, the better mean first, best methods first.
-        leaders: By (setting, metric): the best mean, and the methods not distinguishable from it.
+        leaders: By (setting, metric): the best mean, and the methods not distinguishable from it; none for a
+            measure without a direction.
     """
 
     root: Path
@@ -46,6 +49,16 @@ class Evidence:
     metric: str
     findings: tuple[Finding, ...]
     leaders: Mapping[tuple[str, str], frozenset[str]]
+
+    @property
+    def measure(self) -> Measure:
+        """Label, unit and direction of ``metric``."""
+        return self.comparison.measures[self.metric]
+
+    @property
+    def means(self) -> dict[str, float]:
+        """The mean score of each method that has one, best first."""
+        return ranked(self.confirmations, self.setting, self.measure)
 
 
 def weigh(root: str | Path, *, setting: str = MAIN_SETTING, metric: str | None = None) -> Evidence:
@@ -57,7 +70,7 @@ def weigh(root: str | Path, *, setting: str = MAIN_SETTING, metric: str | None =
         metric: Which measure they are about; that of the selection by default.
     """
     comparison = collect(root)
-    metric = metric or main_metric(comparison)
+    metric = metric or comparison.main_metric
     if setting not in SETTINGS:
         raise UsageError(f'unknown setting "{setting}"{did_you_mean(setting, SETTINGS)}')
     if metric not in comparison.metrics:
@@ -73,37 +86,36 @@ def weigh(root: str | Path, *, setting: str = MAIN_SETTING, metric: str | None =
         confirmations=confirmations,
         setting=setting,
         metric=metric,
-        findings=tuple(find(confirmations, setting, metric)),
+        findings=tuple(find(confirmations, setting, comparison.measures[metric])),
         leaders={
-            (where, what): leaders_of(confirmations, where, what)
-            for where in SETTINGS
-            for what in comparison.metrics
+            (each_setting, each_metric): leaders_of(
+                confirmations, each_setting, comparison.measures[each_metric]
+            )
+            for each_setting in SETTINGS
+            for each_metric in comparison.metrics
         },
     )
 
 
-def main_metric(comparison: Comparison) -> str:
-    """The measure by which hyperparameters were selected, or the last one where it was not tested."""
-    selected: str = comparison.experiment["training"]["metric"]
-    return selected if selected in comparison.metrics else comparison.metrics[-1]
-
-
-def ranked(confirmations: Mapping[str, Confirmation], setting: str, metric: str) -> dict[str, float]:
-    """The mean score of each method that has one, best first."""
+def ranked(confirmations: Mapping[str, Confirmation], setting: str, measure: Measure) -> dict[str, float]:
+    """The mean score of each method that has one, best first; the largest first where none is better."""
     means = {}
     for method, confirmation in confirmations.items():
-        scores = confirmation.scores(setting, metric)
+        scores = confirmation.scores(setting, measure.name)
         if scores and math.isfinite(mean := float(np.mean(list(scores.values())))):
             means[method] = mean
-    return dict(sorted(means.items(), key=lambda item: -item[1]))
+    sign = 1 if measure.higher_is_better is False else -1
+    return dict(sorted(means.items(), key=lambda item: sign * item[1]))
 
 
-def leaders_of(confirmations: Mapping[str, Confirmation], setting: str, metric: str) -> frozenset[str]:
+def leaders_of(confirmations: Mapping[str, Confirmation], setting: str, measure: Measure) -> frozenset[str]:
     """The method of the best mean and those that are not distinguishable from it."""
-    order = list(ranked(confirmations, setting, metric))
+    if measure.higher_is_better is None:
+        return frozenset()
+    order = list(ranked(confirmations, setting, measure))
     if len(order) < 2:
         return frozenset(order)
-    findings = find(confirmations, setting, metric, against=order[0], resample=False)
+    findings = find(confirmations, setting, measure, against=order[0], resample=False)
     alike = {finding.first for finding in findings if finding.verdict == "not distinguishable"}
     return frozenset({order[0], *alike})
 
@@ -111,7 +123,7 @@ def leaders_of(confirmations: Mapping[str, Confirmation], setting: str, metric: 
 def find(
     confirmations: Mapping[str, Confirmation],
     setting: str,
-    metric: str,
+    measure: Measure,
     *,
     against: str | None = None,
     alpha: float = 0.05,
@@ -122,12 +134,12 @@ def find(
     Args:
         confirmations: Rerun by rerun, by method.
         setting: "concatenated" or "separated".
-        metric: The measure.
+        measure: What the scores are of.
         against: Compare only with this method.
         alpha: Level of the verdicts.
         resample: Also bootstrap and permute queries; without, their variance alone speaks for them.
     """
-    means = ranked(confirmations, setting, metric)
+    means = ranked(confirmations, setting, measure)
     if against is not None and against not in means:
         raise UsageError(f'no scores of a method "{against}" to compare with{did_you_mean(against, means)}')
     pairs = list(combinations(means, 2))
@@ -135,10 +147,10 @@ def find(
         pairs = [(method, against) for method in means if method != against]
     if not pairs:
         return []
-    scores = {method: confirmations[method].scores(setting, metric) for method in means}
+    scores = {method: confirmations[method].scores(setting, measure.name) for method in means}
     fixed = [method for method in means if confirmations[method].fixed]
     noise = rerun_noise({method: list(found.values()) for method, found in scores.items()}, fixed=fixed)
-    values = _per_query(confirmations, list(means), setting, metric)
+    values = _per_query(confirmations, list(means), setting, measure.name)
     tested = _resampled(values, against, alpha) if values is not None and resample else {}
     findings = []
     for a, b in pairs:
@@ -158,6 +170,7 @@ def find(
                 reruns=None if reruns is None else Interval(gap, half_width(*reruns), count),
                 queries=pair,
                 alpha=alpha,
+                measure=measure,
             )
         )
     adjusted = holm([finding.p_value for finding in findings]).tolist()
@@ -200,3 +213,11 @@ def _per_query(
         return None
     scored = np.isfinite(np.stack(list(found.values()))).all(axis=0)
     return {method: values[scored] for method, values in found.items()} if scored.sum() > 1 else None
+
+
+def focus(evidence: Evidence, against: str) -> Evidence:
+    """The same with findings about one method only, corrected for fewer pairs; "best" means the best mean."""
+    if against == "best":
+        against = next(iter(evidence.means), against)
+    found = find(evidence.confirmations, evidence.setting, evidence.measure, against=against)
+    return replace(evidence, findings=tuple(found))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from levelfield.reports._evidence import Evidence, ranked
+from levelfield.compare._evidence import Evidence
+from levelfield.compare._records import Measure
 from levelfield.stats import Friedman, friedman
 
 PROTOCOL = ("split", "trunk", "head", "transform", "batch", "optimizer", "training", "search", "confirm")
@@ -17,7 +18,7 @@ class Across:
 
     Attributes:
         setting: Of the scores.
-        metric: Of the scores.
+        measure: Of the scores.
         cases: Mean scores by experiment and method; only methods that all of them have, no baselines.
         leaders: By experiment, the best mean and the methods not distinguishable from it.
         left_out: Methods that some of the experiments lack.
@@ -26,7 +27,7 @@ class Across:
     """
 
     setting: str
-    metric: str
+    measure: Measure
     cases: dict[str, dict[str, float]]
     leaders: dict[str, frozenset[str]]
     left_out: tuple[str, ...]
@@ -68,15 +69,19 @@ def compare_across(experiments: Sequence[Evidence], *, alpha: float = 0.05) -> A
     """
     scores, leaders = {}, {}
     for name, evidence in zip(case_names(experiments), experiments, strict=True):
-        means = ranked(evidence.confirmations, evidence.setting, evidence.metric)
-        scores[name] = {m: mean for m, mean in means.items() if m != evidence.comparison.baseline}
+        scores[name] = {m: mean for m, mean in evidence.means.items() if m != evidence.comparison.baseline}
         leaders[name] = evidence.leaders[evidence.setting, evidence.metric]
     every = sorted({method for case in scores.values() for method in case})
     common = [method for method in every if all(method in case for case in scores.values())]
     cases = {name: {method: case[method] for method in common} for name, case in scores.items()}
+    measure = experiments[0].measure
+    sign = -1 if measure.higher_is_better is False else 1  # Friedman's ranks begin at the largest
+    ranked_cases = {
+        name: {method: sign * score for method, score in case.items()} for name, case in cases.items()
+    }
     return Across(
         setting=experiments[0].setting,
-        metric=experiments[0].metric,
+        measure=measure,
         cases=cases,
         leaders=leaders,
         left_out=tuple(method for method in every if method not in common),
@@ -84,19 +89,20 @@ def compare_across(experiments: Sequence[Evidence], *, alpha: float = 0.05) -> A
             section
             for section in PROTOCOL
             if any(
-                e.comparison.experiment[section] != experiments[0].comparison.experiment[section]
+                getattr(e.comparison.experiment, section)
+                != getattr(experiments[0].comparison.experiment, section)
                 for e in experiments
             )
         ),
-        test=friedman(cases, alpha=alpha) if len(cases) > 1 and len(common) > 2 else None,
+        test=friedman(ranked_cases, alpha=alpha) if len(cases) > 1 and len(common) > 2 else None,
     )
 
 
 def case_names(experiments: Sequence[Evidence]) -> list[str]:
     """What tells the experiments apart: their datasets, else their names, else their folders."""
     for names in (
-        [evidence.comparison.experiment["dataset"]["name"] for evidence in experiments],
-        [evidence.comparison.experiment["name"] for evidence in experiments],
+        [evidence.comparison.experiment.dataset.name for evidence in experiments],
+        [evidence.comparison.experiment.name for evidence in experiments],
     ):
         if len(set(names)) == len(names):
             return names

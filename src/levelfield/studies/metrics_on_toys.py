@@ -17,6 +17,9 @@ from torch import Tensor
 from levelfield.errors import UsageError
 from levelfield.metrics import Scores, evaluate
 from levelfield.records import write_json, write_text
+from levelfield.reports import Table
+from levelfield.reports.figures import Axis, Panel, PanelChart, Trace, write_chart
+from levelfield.reports.table import Cell
 from levelfield.seeds import torch_generator
 
 MEASURES = ("precision_at_1", "recall_at_2", "r_precision", "map_at_r", "nmi", "f1")
@@ -51,7 +54,7 @@ def layers(name: str, count: int, *, samples: int, seed: int) -> Toy:
 def run(
     out: Path, *, seed: int = 0, samples: int = 800, advance: Callable[[str], None] | None = None
 ) -> dict[str, Scores]:
-    """Score the toys, and write ``metrics-on-toys.md``, ``.json`` and ``.png`` into ``out``.
+    """Score the toys, and write ``metrics-on-toys.md``, ``.json``, ``.png`` and ``.html`` into ``out``.
 
     Args:
         out: A folder; made if it does not exist.
@@ -70,35 +73,32 @@ def run(
         found[toy.name] = evaluate(toy.points, toy.labels, metrics=MEASURES, distance="euclidean", seed=seed)
     write_json(out / "metrics-on-toys.json", {name: scores.as_dict() for name, scores in found.items()})
     write_text(out / "metrics-on-toys.md", _as_markdown(found))
-    _draw(toys, found, out / "metrics-on-toys.png")
+    write_chart(_chart(toys, found), out, "metrics-on-toys")
     return found
 
 
 def _as_markdown(found: dict[str, Scores]) -> str:
-    lines = [
-        "# Metrics on toys",
-        "",
-        "Three spaces of two classes, in percent.",
-        "",
-        "| space | " + " | ".join(MEASURES) + " |",
-        "|" + "---|" * (len(MEASURES) + 1),
+    rows = [
+        [name, *(Cell(f"{100 * value:.1f}", value=value) for value in scores.values())]
+        for name, scores in found.items()
     ]
-    for name, scores in found.items():
-        lines.append(f"| {name} | " + " | ".join(f"{100 * value:.1f}" for value in scores.values()) + " |")
-    return "\n".join([*lines, ""])
+    table = Table.of(["space", *MEASURES], rows)
+    return "\n".join(
+        ["# Metrics on toys", "", "Three spaces of two classes, in percent.", "", table.markdown(), ""]
+    )
 
 
-def _draw(toys: Sequence[Toy], found: dict[str, Scores], path: Path) -> None:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(12, 4), layout="constrained")
-    for axes, toy in zip(figure.subplots(1, len(toys)), toys, strict=True):
-        for label, colour in ((0, "tab:blue"), (1, "tab:orange")):
-            axes.scatter(*toy.points[toy.labels == label].T, s=4, color=colour)
-        scores = found[toy.name]
-        shown = ("precision_at_1", "nmi", "f1", "map_at_r")
-        axes.set_title(
-            f"{toy.name}\n" + "  ".join(f"{name} {100 * scores[name]:.1f}" for name in shown), fontsize=9
+def _chart(toys: Sequence[Toy], found: dict[str, Scores]) -> PanelChart:
+    """The points of each space, and what the measures say of it."""
+    panels = []
+    for toy in toys:
+        traces = []
+        for label in (0, 1):
+            x, y = toy.points[toy.labels == label].T.tolist()
+            traces.append(Trace(f"class {label}", tuple(x), tuple(y), colour=label))
+        shown = (
+            f"{name} {100 * found[toy.name][name]:.1f}"
+            for name in ("precision_at_1", "nmi", "f1", "map_at_r")
         )
-        axes.set(xticks=[], yticks=[], aspect="equal")
-    figure.savefig(path, dpi=150)
+        panels.append(Panel(Axis(""), tuple(traces), title=f"{toy.name}: {', '.join(shown)}", square=True))
+    return PanelChart("Three spaces that Recall@1 cannot tell apart", Axis(""), tuple(panels))

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import levelfield as lf
+from levelfield.compare import collect
 from levelfield.errors import UsageError
-from levelfield.protocol import collect
 from levelfield.records import Store, read_lines
-from levelfield.reports.studies import test_feedback as study
 from levelfield.stats import Interval
+from levelfield.studies import test_feedback as study
 
 
 @pytest.fixture

@@ -16,6 +16,9 @@ import torch
 from levelfield.errors import UsageError
 from levelfield.metrics import evaluate
 from levelfield.records import write_json, write_text
+from levelfield.reports import Table
+from levelfield.reports.figures import Axis, Panel, PanelChart, Trace, write_chart
+from levelfield.reports.table import Cell
 from levelfield.seeds import torch_generator
 
 MEASURES = ("precision_at_1", "r_precision", "map_at_r", "nmi", "ami", "f1")
@@ -32,7 +35,7 @@ def run(
     classes: Sequence[int] = CLASSES,
     advance: Callable[[str], None] | None = None,
 ) -> list[Row]:
-    """Score, and write ``metrics-on-random.md``, ``.json`` and ``.png`` into ``out``.
+    """Score, and write ``metrics-on-random.md``, ``.json``, ``.png`` and ``.html`` into ``out``.
 
     Args:
         out: A folder; made if it does not exist.
@@ -59,7 +62,8 @@ def run(
         table.append({"classes": count, **scores, "nmi_predicted": predicted_nmi(samples, count)})
     write_json(out / "metrics-on-random.json", table)
     write_text(out / "metrics-on-random.md", _as_markdown(table, samples, dimensions))
-    _draw(table, out / "metrics-on-random.png", f"{samples:,} random embeddings of dimension {dimensions}")
+    title = f"{samples:,} random embeddings of dimension {dimensions}"
+    write_chart(_chart(table, title), out, "metrics-on-random")
     return table
 
 
@@ -75,39 +79,43 @@ def predicted_nmi(samples: int, classes: int) -> float | None:
 
 
 def _as_markdown(table: Sequence[Row], samples: int, dimensions: int) -> str:
-    names = list(table[0])
     lines = [
         "# Metrics on random embeddings",
         "",
         f"{samples:,} random embeddings of dimension {dimensions} with random labels, in percent. The last "
         "column is what the paper's equation 7 predicts, 1 - log S / log C for S samples per class.",
         "",
-        "| " + " | ".join(names) + " |",
-        "|" + "---|" * len(names),
+        scores_table(table).markdown(),
+        "",
     ]
-    for row in table:
-        cells = [f"{row[name]:.0f}" if name == "classes" else _percent(row[name]) for name in names]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join([*lines, ""])
+    return "\n".join(lines)
 
 
-def _percent(value: float | None) -> str:
-    return "" if value is None else f"{100 * value:.2f}"
+def scores_table(table: Sequence[Row]) -> Table:
+    """A row per number of classes; scores in percent."""
+    names = list(table[0])
+    rows = [[row[name] if name == "classes" else _percent(row[name]) for name in names] for row in table]
+    return Table.of(names, rows)
 
 
-def _draw(table: Sequence[Row], path: Path, title: str) -> None:
-    from matplotlib.figure import Figure
+def _percent(value: float | None) -> Cell:
+    return Cell("" if value is None else f"{100 * value:.2f}", value=value)
 
-    figure = Figure(figsize=(7, 4.5), layout="constrained")
-    axes = figure.add_subplot()
-    across = [row["classes"] for row in table]
-    for name in MEASURES:
-        axes.plot(across, [100 * row[name] for row in table], marker="o", markersize=4, label=name)
+
+def _chart(table: Sequence[Row], title: str) -> PanelChart:
+    """A line per measure against the number of classes."""
+    across = tuple(float(row["classes"]) for row in table)
+    traces = [
+        Trace(name, across, tuple(100 * row[name] for row in table), "joined", colour)
+        for colour, name in enumerate(MEASURES)
+    ]
     known = [row for row in table if row["nmi_predicted"] is not None]
-    predicted = [100 * row["nmi_predicted"] for row in known]
-    axes.plot(
-        [row["classes"] for row in known], predicted, color="grey", linestyle=":", label="nmi, equation 7"
+    predicted = Trace(
+        name="nmi, equation 7",
+        x=tuple(float(row["classes"]) for row in known),
+        y=tuple(100 * row["nmi_predicted"] for row in known),
+        kind="dotted",
+        colour=len(MEASURES),
     )
-    axes.set(xscale="log", xlabel="number of classes", ylabel="score, percent", title=title, ylim=(-3, 103))
-    axes.legend(frameon=False)
-    figure.savefig(path, dpi=150)
+    panel = Panel(Axis("number of classes", log=True), (*traces, predicted))
+    return PanelChart(title, Axis("score (%)"), (panel,))

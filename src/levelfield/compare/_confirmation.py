@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import safe_open
 
-from levelfield.protocol._confirm import SPECTRUM, rerun_file
-from levelfield.protocol._results import Comparison, Result
-from levelfield.records import Store, digest, read_json
+from levelfield.compare._records import Rerun, read_reruns, rerun_file
+from levelfield.compare._results import Comparison, Result
+from levelfield.records import Store
 
 Array = NDArray[np.float64]
+SPECTRUM = "spectrum"  # the key of the singular values in a rerun's safetensors file
 
 
 @dataclass(frozen=True)
@@ -26,20 +26,20 @@ class Confirmation:
         arrays: Where the values of single queries lie.
     """
 
-    reruns: dict[int, dict[str, Any]]
+    reruns: dict[int, Rerun]
     arrays: dict[int, Path]
 
     @property
     def fixed(self) -> bool:
         """Whether this is one network that is never trained: it would score the same every time."""
-        return len(self.reruns) == 1 and not any(rerun["best_epochs"] for rerun in self.reruns.values())
+        return len(self.reruns) == 1 and not any(rerun.best_epochs for rerun in self.reruns.values())
 
     def scores(self, setting: str, metric: str) -> dict[int, float]:
         """The score of each rerun that has the metric."""
         return {
-            number: float(rerun[setting][metric])
+            number: rerun.scores(setting)[metric]
             for number, rerun in self.reruns.items()
-            if metric in rerun[setting]
+            if metric in rerun.scores(setting)
         }
 
     def per_query(self, setting: str, metric: str) -> Array | None:
@@ -68,13 +68,11 @@ class Confirmation:
 
 def read_confirmation(root: str | Path, comparison: Comparison, result: Result) -> Confirmation:
     """The confirmation of one method of the experiment in ``root``; failed reruns are left out."""
-    folder = Store(Path(root)).confirmation(digest(result.selection))
-    reruns, arrays = {}, {}
-    for number in range(comparison.experiment["confirm"]["reruns"]):
-        file = rerun_file(folder, number)
-        if not file.exists() or "failed" in (rerun := read_json(file)):
-            continue
-        reruns[number] = rerun
-        if file.with_suffix(".safetensors").exists():
-            arrays[number] = file.with_suffix(".safetensors")
-    return Confirmation(reruns, arrays)
+    store = Store(Path(root))
+    found = read_reruns(store, result.confirmation, comparison.experiment.confirm.reruns)
+    reruns = {number: rerun for number, rerun in found.items() if rerun.failed is None}
+    arrays = {
+        number: rerun_file(store, result.confirmation, number).with_suffix(".safetensors")
+        for number in reruns
+    }
+    return Confirmation(reruns, {number: file for number, file in arrays.items() if file.exists()})

@@ -13,14 +13,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
 
+from levelfield.compare import Measure, collect, measure
 from levelfield.config import Experiment
 from levelfield.errors import UsageError
-from levelfield.protocol import Progress, collect
+from levelfield.protocol import Progress
 from levelfield.protocol import run as run_protocol
 from levelfield.records import RunFolder, Store, write_text
-from levelfield.reports._tables import metric_name, percent
-from levelfield.reports.figures.files import write_chart
-from levelfield.reports.figures.published import Bar, BarChart
+from levelfield.reports import Table
+from levelfield.reports.figures import Bar, BarChart, write_chart
+from levelfield.reports.table import Cell, score
 from levelfield.stats import Interval
 
 SETTING = "separated"
@@ -81,7 +82,7 @@ def run(experiment: Experiment, out: Path, *, progress: Progress | None = None) 
     write_text(out / "test-feedback.md", as_markdown(outcomes, experiment))
     facts = [asdict(outcome) | {"inflation": outcome.inflation} for outcome in outcomes]
     write_text(out / "test-feedback.json", json.dumps({"metric": metric, "methods": facts}, indent=1) + "\n")
-    write_chart(chart(outcomes, metric), out, "test-feedback")
+    write_chart(chart(outcomes, measure(metric)), out, "test-feedback")
     return outcomes
 
 
@@ -93,6 +94,12 @@ def arms(experiment: Experiment) -> tuple[Experiment, Experiment]:
     """
     if experiment.hyperparameters != "search":
         raise UsageError("test-feedback compares two searches; set `hyperparameters: search`")
+    metric = experiment.training.metric
+    if not measure(metric).higher_is_better:
+        raise UsageError(
+            f'test-feedback counts by how much a score rises, and "{metric}" is not one of which more is '
+            "better; set training.metric to one that is, such as map_at_r"
+        )
     split, search = experiment.split, experiment.search
     if split.options.get("allow_test_feedback"):
         raise UsageError(f"split plan {split.name} has test feedback itself; give the honest plan")
@@ -117,8 +124,9 @@ def compare_arms(honest: Path, leaky: Path, metric: str) -> list[Outcome]:
     for result in collect(honest).trained:
         other = peeking[result.method]
         if result.scores[SETTING][metric] and other.scores[SETTING][metric]:
-            number = result.selection["trial"]
-            networks = list(zip(result.trials[number]["runs"], other.trials[number]["runs"], strict=True))
+            number = result.selection.trial
+            assert number is not None and other.selection.score is not None, "both arms have searched"
+            networks = list(zip(result.trials[number].runs, other.trials[number].runs, strict=True))
             found = [_seen(Store(honest).run(a), Store(leaky).run(b), metric) for a, b in networks]
             scores = [score for score in found if score is not None]
             outcomes.append(
@@ -126,7 +134,7 @@ def compare_arms(honest: Path, leaky: Path, metric: str) -> list[Outcome]:
                     method=result.method,
                     trials=len(result.trials),
                     chosen=fmean(scores) if len(scores) == len(found) else None,
-                    best_seen=other.selection["score"],
+                    best_seen=other.selection.score,
                     honest=result.interval(SETTING, metric),
                     retrained=other.interval(SETTING, metric),
                 )
@@ -143,27 +151,40 @@ def _seen(honest: RunFolder, leaky: RunFolder, metric: str) -> float | None:
 
 def as_markdown(outcomes: Sequence[Outcome], experiment: Experiment) -> str:
     """The outcomes as a table, with what it says in words."""
-    metric = metric_name(experiment.training.metric)
+    shown = measure(experiment.training.metric)
     lines = [
         "# The price of test feedback",
         "",
-        f"{experiment.dataset.name}, test {metric} in percent, single models. The same networks were trained "
+        f"{experiment.dataset.name}, test {shown.axis}, single models. The same networks were trained "
         "with the same hyperparameters; once validation classes chose among them and their epochs, once the "
         "test set did (**leaky**). The best score that the test set could choose is what used to be "
         "published; inflation is how far it lies above the score of what validation chose. Then both choices "
         "were trained anew, with fresh seeds.",
         "",
-        "| method | trials | chosen by validation | leaky: chosen by test | inflation "
-        "| retrained | leaky: retrained |",
-        "|---|---|---|---|---|---|---|",
+        outcomes_table(outcomes, shown).markdown(),
+        "",
+        *(f"- {sentence(outcome)}" for outcome in outcomes),
+        f"- {ranking(outcomes)}",
+        "",
     ]
-    for o in outcomes:
-        chosen = "-" if o.chosen is None else f"{100 * o.chosen:.2f}"
-        seen, gain = f"{100 * o.best_seen:.2f}", f"{100 * o.inflation:+.2f}"
-        cells = [o.method, str(o.trials), chosen, seen, gain, percent(o.honest), percent(o.retrained)]
-        lines.append("| " + " | ".join(cells) + " |")
-    lines += ["", *(f"- {sentence(outcome)}" for outcome in outcomes), f"- {ranking(outcomes)}", ""]
     return "\n".join(lines)
+
+
+def outcomes_table(outcomes: Sequence[Outcome], shown: Measure) -> Table:
+    """A row per method: the same networks chosen twice, then both choices trained anew."""
+    heads = ("method", "trials", "chosen by validation", "leaky: chosen by test", "inflation")
+    rows = []
+    for outcome in outcomes:
+        chosen = "-" if outcome.chosen is None else shown.shown(outcome.chosen)
+        numbers = (
+            Cell(chosen, value=outcome.chosen),
+            Cell(shown.shown(outcome.best_seen), value=outcome.best_seen),
+            Cell(shown.shown(outcome.inflation, "+"), value=outcome.inflation),
+            score(outcome.honest, shown),
+            score(outcome.retrained, shown),
+        )
+        rows.append([outcome.method, outcome.trials, *numbers])
+    return Table.of([*heads, "retrained", "leaky: retrained"], rows)
 
 
 def sentence(outcome: Outcome) -> str:
@@ -186,20 +207,21 @@ def ranking(outcomes: Sequence[Outcome]) -> str:
     return f"The order of the methods changes: {', '.join(honest)} becomes {', '.join(leaky)}."
 
 
-def chart(outcomes: Sequence[Outcome], metric: str) -> BarChart:
+def chart(outcomes: Sequence[Outcome], shown: Measure) -> BarChart:
     """Four bars per method: the same networks twice, then retrained."""
+
+    def bar(interval: Interval) -> Bar:
+        half = shown.scale * interval.half_width if interval.n > 1 else None
+        return Bar(shown.scale * interval.mean, half)
+
     return BarChart(
         title="The price of test feedback: who chooses among the same networks",
-        y_label=f"test {metric_name(metric)} (%)",
+        y_label=f"test {shown.axis}",
         groups=tuple(outcome.method for outcome in outcomes),
         series={
-            "validation": {o.method: Bar(100 * (o.best_seen - o.inflation)) for o in outcomes},
-            "test (leaky)": {o.method: Bar(100 * o.best_seen) for o in outcomes},
-            "validation, retrained": {o.method: _bar(o.honest) for o in outcomes},
-            "test (leaky), retrained": {o.method: _bar(o.retrained) for o in outcomes},
+            "validation": {o.method: Bar(shown.scale * (o.best_seen - o.inflation)) for o in outcomes},
+            "test (leaky)": {o.method: Bar(shown.scale * o.best_seen) for o in outcomes},
+            "validation, retrained": {o.method: bar(o.honest) for o in outcomes},
+            "test (leaky), retrained": {o.method: bar(o.retrained) for o in outcomes},
         },
     )
-
-
-def _bar(interval: Interval) -> Bar:
-    return Bar(100 * interval.mean, 100 * interval.half_width if interval.n > 1 else None)

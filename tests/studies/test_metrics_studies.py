@@ -7,7 +7,7 @@ import json
 import pytest
 
 from levelfield.errors import UsageError
-from levelfield.reports.studies import metrics_on_random, metrics_on_toys
+from levelfield.studies import metrics_on_random, metrics_on_toys
 
 
 def test_nmi_climbs_on_random_embeddings_and_the_others_do_not(tmp_path):

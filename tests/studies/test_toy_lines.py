@@ -10,8 +10,8 @@ import torch
 from levelfield import losses, miners
 from levelfield.errors import UsageError
 from levelfield.geometry import pair_counts
-from levelfield.reports.studies import _toy_training as training
-from levelfield.reports.studies import toy_lines
+from levelfield.studies import _toy_training as training
+from levelfield.studies import toy_lines
 
 
 def batch(seeds=3):

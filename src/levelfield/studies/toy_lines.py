@@ -17,8 +17,11 @@ from torch import Tensor
 from levelfield.errors import UsageError
 from levelfield.metrics import evaluate
 from levelfield.records import write_json, write_text
-from levelfield.reports.studies._toy_drawing import draw_toy
-from levelfield.reports.studies._toy_training import (
+from levelfield.reports import Table
+from levelfield.reports.figures import write_chart
+from levelfield.stats import Interval, t_interval
+from levelfield.studies._toy_drawing import toy_chart
+from levelfield.studies._toy_training import (
     MARGIN,
     Networks,
     Toy,
@@ -26,7 +29,6 @@ from levelfield.reports.studies._toy_training import (
     train,
     vertical_lines,
 )
-from levelfield.stats import Interval, t_interval
 
 PUBLISHED_P_SWITCH = 0.001
 
@@ -109,8 +111,8 @@ def run(
                 advance(f"{toy.name} lines, p_switch {p:g}")
             trained[p] = train(toy, p_switch=p, seeds=range(seed, seed + seeds))
         outcomes += [compare(toy, trained[0.0], trained[p], p_switch=p) for p in p_switch]
-        figure = out / f"toy-lines-{toy.name}.png"
-        draw_toy(toy, trained[0.0], trained[p_switch[0]], p_switch=p_switch[0], path=figure)
+        chart = toy_chart(toy, trained[0.0], trained[p_switch[0]], p_switch=p_switch[0])
+        write_chart(chart, out, f"toy-lines-{toy.name}")
     write_json(out / "toy-lines.json", [asdict(each) for each in outcomes])
     write_text(out / "toy-lines.md", as_markdown(outcomes))
     return outcomes
@@ -179,12 +181,19 @@ def as_markdown(outcomes: Sequence[Outcome]) -> str:
         "of the test classes, the gap lies between the nearest two of their means (training asks for "
         f"{MARGIN} between samples), spectral decay is of the training embeddings. Intervals are at 95%.",
         "",
-        "| toy | p_switch | MAP@R without | with | gain | better | worse | gap without | with | wider "
-        "| decay without | with | lower |",
-        "|---" * 13 + "|",
+        outcomes_table(outcomes).markdown(),
+        "",
+        *(f"- {sentence(each)}" for each in outcomes),
+        "",
     ]
-    for each in outcomes:
-        cells = [
+    return "\n".join(lines)
+
+
+def outcomes_table(outcomes: Sequence[Outcome]) -> Table:
+    """A row per toy and ``p_switch``: without switches, with them, and in how many seeds they help."""
+    heads = ("toy", "p_switch", "MAP@R without", "with", "gain", "better", "worse", "gap without", "with")
+    rows = [
+        [
             each.toy,
             f"{each.p_switch:g}",
             f"{each.plain_map_at_r.mean:.3f}",
@@ -199,9 +208,9 @@ def as_markdown(outcomes: Sequence[Outcome]) -> str:
             f"{each.decay.mean:.3f}",
             _percent(each.lower_decay),
         ]
-        lines.append("| " + " | ".join(cells) + " |")
-    lines += ["", *(f"- {sentence(each)}" for each in outcomes), ""]
-    return "\n".join(lines)
+        for each in outcomes
+    ]
+    return Table.of([*heads, "wider", "decay without", "with", "lower"], rows)
 
 
 def sentence(outcome: Outcome) -> str:

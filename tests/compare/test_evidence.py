@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from levelfield import methods
+from levelfield.compare import collect, read_confirmation
+from levelfield.compare._evidence import find, leaders_of
 from levelfield.errors import UsageError
-from levelfield.protocol import collect, read_confirmation
-from levelfield.reports import weigh
-from levelfield.reports._evidence import find, leaders_of
 from levelfield.stats import compare_pairs
 
 Writer = Callable[..., Path]

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from levelfield.protocol import Result
+from levelfield.compare._evidence import Evidence
+from levelfield.compare._records import Measure
+from levelfield.compare._results import Result
 from levelfield.published import Cell, results
-from levelfield.reports._evidence import Evidence
 from levelfield.stats import Interval
 
 # What a single trained model scores is printed under several names; quoted claims are left out.
@@ -29,7 +30,7 @@ class Beside:
     Attributes:
         method: Which method, by our name.
         setting: Of one's own number.
-        metric: Of both.
+        measure: Of both.
         own: One's own mean and interval, as fractions.
         cell: The published number, in percent.
         differs: What was different there; empty if nothing that is known.
@@ -37,26 +38,17 @@ class Beside:
 
     method: str
     setting: str
-    metric: str
+    measure: Measure
     own: Interval
     cell: Cell
     differs: tuple[str, ...]
-
-    @property
-    def published(self) -> str:
-        """The published number with its spread, and what the spread is where it is no 95% interval."""
-        value = f"{self.cell.value:.2f}"
-        if self.cell.spread is None:
-            return value
-        kind = "" if self.cell.spread_kind == "ci95" else f" ({self.cell.spread_kind})"
-        return f"{value} ± {self.cell.spread:.2f}{kind}"
 
     def as_dict(self) -> dict[str, Any]:
         """The pair for machines; one's own as a fraction, the published number in percent."""
         return {
             "method": self.method,
             "setting": self.setting,
-            "metric": self.metric,
+            "metric": self.measure.name,
             "own": self.own.mean,
             "published_percent": self.cell.value,
             "spread": self.cell.spread,
@@ -75,7 +67,7 @@ def beside_published(evidence: Evidence, *, metrics: Iterable[str] | None = None
         evidence: The experiment.
         metrics: Of which measures; all that it has by default.
     """
-    dataset = evidence.comparison.experiment["dataset"]["name"]
+    dataset = evidence.comparison.experiment.dataset.name
     printed = [cell for cell in results() if cell.dataset == dataset and cell.unit == "%" and cell.value]
     rows = []
     for result in evidence.comparison.results:
@@ -87,7 +79,7 @@ def beside_published(evidence: Evidence, *, metrics: Iterable[str] | None = None
                     Beside(
                         method=result.method,
                         setting=setting,
-                        metric=metric,
+                        measure=evidence.comparison.measures[metric],
                         own=result.interval(setting, metric),
                         cell=cell,
                         differs=tuple(differences(evidence, result, setting, cell)),
@@ -114,18 +106,18 @@ def differences(evidence: Evidence, result: Result, setting: str, cell: Cell) ->
     experiment = evidence.comparison.experiment
     trained = result.method != evidence.comparison.baseline
     found = []
-    if cell.trunk and cell.trunk != experiment["trunk"]["name"]:
-        found.append(f"trunk {cell.trunk}, here {experiment['trunk']['name']}")
-    elif experiment["trunk"]["weights"] == "none":
+    if cell.trunk and cell.trunk != experiment.trunk.name:
+        found.append(f"trunk {cell.trunk}, here {experiment.trunk.name}")
+    elif experiment.trunk.weights == "none":
         found.append("pretrained trunk, here none")
-    if trained and experiment["trunk"]["mode"] == "frozen":
+    if trained and experiment.trunk.mode == "frozen":
         found.append("trunk fine-tuned, here frozen")
-    size = experiment["head"]["size"] * (folds(evidence) if setting == "concatenated" else 1)
+    size = experiment.head.size * (folds(evidence) if setting == "concatenated" else 1)
     if cell.embedding_size is not None and cell.embedding_size != size:
         found.append(f"size {cell.embedding_size}, here {size}")
     batch = batch_size(cell)
-    if trained and batch is not None and batch != experiment["batch"]["size"]:
-        found.append(f"batch {batch}, here {experiment['batch']['size']}")
+    if trained and batch is not None and batch != experiment.batch.size:
+        found.append(f"batch {batch}, here {experiment.batch.size}")
     if trained and cell.setting != setting:
         found.append(
             "one model, no folds" if cell.setting in ("", "default") else cell.setting.replace("_", " ")
@@ -144,6 +136,6 @@ def batch_size(cell: Cell) -> int | None:
 def folds(evidence: Evidence) -> int:
     """How many models a rerun trained, and the concatenated embedding joins."""
     return max(
-        (len(rerun["folds"]) for c in evidence.confirmations.values() for rerun in c.reruns.values()),
+        (len(rerun.folds) for c in evidence.confirmations.values() for rerun in c.reruns.values()),
         default=1,
     )
