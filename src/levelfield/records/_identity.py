@@ -188,11 +188,15 @@ class FeatureIdentity(Section):
         fingerprint: the hash of its content.
         rows: Which of its images, in which order; see :func:`rows_digest`.
         trunk: The network, with its options.
-        weights: The hash of the tensors of trunk and pooling.
+        inputs: How the network wants its pixels: mean, deviation, scale, order of channels.
+        weights: The hash of the tensors of trunk and pooling, and of the printed layers.
         pooling: How maps become vectors.
         transform: What is done to images before they enter the network.
+        transform_texts: How the transform that is made from it prints itself: for the plain view, and for
+            the augmented ones if there are any.
         views: How many augmented views each image has besides the plain one.
         seed: Of the augmentation; 0 without views.
+        computed_with: Library versions and kind of processor, which the last bits of features depend on.
         algorithm: Counts up when a change of levelfield itself changes features.
     """
 
@@ -200,12 +204,15 @@ class FeatureIdentity(Section):
     fingerprint: str
     rows: str
     trunk: PluginIdentity
+    inputs: str = ""
     weights: str
     pooling: str
     transform: PluginIdentity
+    transform_texts: tuple[str, ...] = ()
     views: int = 0
     seed: int = 0
-    algorithm: int = 1
+    computed_with: str = ""
+    algorithm: int = 2
 
 
 def feature_id(identity: FeatureIdentity) -> str:

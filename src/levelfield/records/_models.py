@@ -123,6 +123,25 @@ class Measure(Record):
     unit: str = ""
     higher_is_better: bool | None = None
 
+    @property
+    def scale(self) -> float:
+        """What a value is multiplied with to be shown."""
+        return 100.0 if self.unit == "percent" else 1.0
+
+    def shown(self, value: float, sign: str = "") -> str:
+        """A value as tables print it; ``sign`` "+" marks differences.
+
+        Example:
+            >>> Measure(name="map_at_r", label="MAP@R", unit="percent").shown(0.1234)
+            '12.34'
+        """
+        return f"{self.scale * value:{sign}.{2 if self.unit == 'percent' else 4}f}"
+
+    @property
+    def axis(self) -> str:
+        """The label with its unit."""
+        return f"{self.label} (%)" if self.unit == "percent" else self.label
+
 
 class Index(Record):
     """What the folder holds, by method: ``experiment.json``.
