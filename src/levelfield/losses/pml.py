@@ -20,7 +20,7 @@ from levelfield.miners.pml_bridge import (
     to_pml,
     with_parts,
 )
-from levelfield.registry import Entry
+from levelfield.registry import Entry, package_source
 from levelfield.seeds import seed_for
 
 REFUSED = {
@@ -94,6 +94,7 @@ def resolve(name: str) -> Entry[LossCard]:
             tuples=_tuples(found),
             own_lr=classifies or "learn_beta" in parameters,
         ),
+        package_source("pytorch-metric-learning"),
     )
 
 

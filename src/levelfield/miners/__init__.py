@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -27,6 +27,7 @@ __all__ = [
 ]
 
 
+@runtime_checkable
 class Miner(Protocol):
     """Called with L2-normalised or raw embeddings (B x D) and labels (B); never tracks gradients.
 

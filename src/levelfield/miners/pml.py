@@ -17,7 +17,7 @@ from levelfield.miners.pml_bridge import (
     parameters_of,
     with_parts,
 )
-from levelfield.registry import Entry
+from levelfield.registry import Entry, package_source
 
 REFUSED = {"EmbeddingsAlreadyPackagedAsTriplets": "expects batches that are triplets already"}
 
@@ -63,4 +63,5 @@ def resolve(name: str) -> Entry[MinerCard]:
             summary=f"{name} of pytorch-metric-learning.",
             finds="triplets" if isinstance(probe, Triplets) else "pairs",
         ),
+        package_source("pytorch-metric-learning"),
     )
