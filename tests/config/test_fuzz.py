@@ -21,10 +21,10 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import tiny_values
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from conftest import tiny_values
 from levelfield import batches, losses, methods, metrics, miners, models
 from levelfield.config import Experiment, preset_names
 from levelfield.data import registry as datasets
@@ -282,7 +282,7 @@ def limits() -> Iterator[None]:
 
 
 def outcome(text: str, overrides: tuple[str, ...]) -> str:
-    """ "accepted", "refused", or what went wrong."""
+    """What becomes of a file: "accepted", "refused", or what went wrong."""
     file = Path("fuzz.yaml")
     file.write_text(text, encoding="utf-8", errors="surrogatepass")
     try:
