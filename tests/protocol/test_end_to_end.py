@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import levelfield as lf
-from levelfield.protocol import collect
+from levelfield.compare import collect
 from levelfield.records import Store, read_lines
 from levelfield.reports import write_report
 

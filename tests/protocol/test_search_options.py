@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 import levelfield as lf
 from levelfield import methods, published
+from levelfield.compare import collect
 from levelfield.config import MethodSpec
 from levelfield.errors import UsageError
-from levelfield.protocol import _resolve, collect, resolve
+from levelfield.protocol import _resolve, resolve
 from levelfield.protocol._proposals import budget
 from levelfield.protocol._resolve import first_point
 from levelfield.protocol._trials import PRUNE_FROM, is_hopeless

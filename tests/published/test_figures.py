@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from levelfield.reports.figures.published_draw import interactive, still, write
 
 from levelfield.errors import UsageError
 from levelfield.published import Point
@@ -12,7 +13,6 @@ from levelfield.reports.figures.published import (
     relative_improvement,
     score_bars,
 )
-from levelfield.reports.figures.published_draw import interactive, still, write
 
 
 @pytest.fixture(scope="module")

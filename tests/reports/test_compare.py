@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from levelfield.cli._app import run_app
+from levelfield.compare import beside_published, compare_across, weigh
+from levelfield.compare._beside_published import batch_size
 from levelfield.published import results
-from levelfield.reports import beside_published, compare_across, comparison_markdown, weigh
-from levelfield.reports._beside import batch_size
+from levelfield.reports import comparison_markdown
 from levelfield.reports._beside_table import beside_tables
 
 Writer = Callable[..., Path]

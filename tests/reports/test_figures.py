@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from levelfield.reports.figures._interactive import interactive
+from levelfield.reports.figures._still import still
 
 from levelfield.cli._app import run_app
 from levelfield.protocol import importance, searched_space
 from levelfield.reports import weigh
 from levelfield.reports._figures import all_charts
 from levelfield.reports.figures import experiment, search
-from levelfield.reports.figures._interactive import interactive
-from levelfield.reports.figures._still import still
 from levelfield.space import Choice, Float, Int
 
 Writer = Callable[..., Path]

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from levelfield.reports._latex import escape
 
 from levelfield.reports import results_csv, results_latex, results_markdown, table_rows, weigh, write_report
-from levelfield.reports._latex import escape
 
 Writer = Callable[..., Path]
 

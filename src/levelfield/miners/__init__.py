@@ -7,17 +7,19 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from torch import Tensor
 
-from levelfield.miners._anchors import pairs_of_anchors
-from levelfield.miners._tuples import Pairs, Triplets, Tuples
+from levelfield.geometry import Pairs, Triplets, Tuples, pairs_of_anchors
+from levelfield.miners._draw import Drawing, draw
 from levelfield.registry import Card, Registry
 
 __all__ = [
+    "Drawing",
     "Miner",
     "MinerCard",
     "Pairs",
     "Triplets",
     "Tuples",
     "create",
+    "draw",
     "pairs_of_anchors",
     "register",
     "registry",

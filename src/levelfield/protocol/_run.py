@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Protocol
 
+from levelfield import metrics
 from levelfield.config import Experiment
 from levelfield.engine import Engine, Runner, TorchrunEngine, is_chief, started_by_torchrun
 from levelfield.methods import Method
@@ -108,8 +109,7 @@ def _compute_features(resolved: Resolved, progress: Progress) -> None:
             progress.advance()
         done = now_done
 
-    images = view.dataset.images
-    trunk_features(images, spec, resolved.resources, part=view.part, train=True, progress=advance)
+    trunk_features(view.dataset, spec, resolved.resources, train=True, progress=advance)
 
 
 def _search_and_select(
@@ -139,6 +139,7 @@ def _freeze(store: Store, selection: dict[str, Any]) -> Path:
 
 def write_index(store: Store, resolved: Resolved, selections: dict[str, Path]) -> None:
     """Say what the folder holds, so that a report needs nothing else; note every revision."""
+    measured = dict.fromkeys((*resolved.experiment.metrics, resolved.experiment.training.metric))
     index = {
         "experiment": resolved.experiment.model_dump(
             mode="json",
@@ -147,6 +148,7 @@ def write_index(store: Store, resolved: Resolved, selections: dict[str, Path]) -
         "split": resolved.split_description,
         "leaky": resolved.leaky,
         "baseline": resolved.baseline,
+        "measures": [_measure(name) for name in measured],
         "searches": {method.name: search_id(resolved, method) for method in resolved.methods},
         "selections": {name: file.stem for name, file in selections.items()},
     }
@@ -155,6 +157,17 @@ def write_index(store: Store, resolved: Resolved, selections: dict[str, Path]) -
     if not known or known[-1]["experiment"] != index["experiment"]:
         append_line(revisions, {"time": now(), "experiment": index["experiment"]})
     write_json(store.root / "experiment.json", index)
+
+
+def _measure(name: str) -> dict[str, Any]:
+    """What a report must know of a metric, so that it need not load it."""
+    card = metrics.card(name)
+    return {
+        "name": name,
+        "label": card.label,
+        "unit": card.unit,
+        "higher_is_better": card.higher_is_better,
+    }
 
 
 def read_index(store: Store) -> dict[str, Any]:
