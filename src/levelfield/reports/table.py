@@ -207,15 +207,15 @@ class Table:
         return out.getvalue()
 
     def rich(self) -> RichTable:
-        """For the terminal, without the asides."""
+        """For the terminal, without title and asides."""
         from rich.table import Table as RichTable
         from rich.text import Text
 
-        shown = RichTable(title=self.title or None)
+        shown = RichTable()
         kept = [number for number, column in enumerate(self.columns) if not column.aside]
         for column in (self.columns[number] for number in kept):
             head = f"{column.group}\n{column.head}" if column.group else column.head
-            shown.add_column(Text(head), justify="left" if column.left else "right")
+            shown.add_column(Text(head), justify="left" if column.left else "right", overflow="fold")
         for row in self.rows:
             cells = (row.cells[number] for number in kept)
             shown.add_row(*(Text(cell.whole, style="bold" if cell.emphasis else "") for cell in cells))
