@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape as escape_html
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from levelfield.compare import Measure
 from levelfield.stats import Interval
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 Value = str | int | float | bool | None
+Entry: TypeAlias = "str | int | float | bool | Cell | None"
 Emphasis = Literal["", "alike", "best"]
 
 LATEX_SPECIAL = {
@@ -108,7 +109,7 @@ class Table:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, heads: Sequence[str], rows: Iterable[Sequence[Value | Cell]], **options: Any) -> Table:
+    def of(cls, heads: Sequence[str], rows: Iterable[Sequence[Entry]], **options: Any) -> Table:
         """A table of plain values; the first column is flush left."""
         columns = tuple(Column(head, left=number == 0) for number, head in enumerate(heads))
         lines = tuple(
