@@ -7,8 +7,7 @@ import hashlib
 import numpy as np
 
 import levelfield as lf
-from levelfield.data import Dataset
-from levelfield.data._memory import MemoryImages
+from levelfield.data import Dataset, MemoryImages
 
 
 @lf.data.register("toy_images")

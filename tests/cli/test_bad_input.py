@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from levelfield import files
 from levelfield.cli._app import run_app
 from levelfield.errors import RunError
-from levelfield.records import _atomic
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_a_full_disk_loses_nothing(
 ) -> None:
     """After some writes the disk is full: one line; once there is room again, the rest is computed."""
     out, arguments = tmp_path / "out", ["run", str(file), "--quiet", "--set", "methods=[triplet]"]
-    real, left = os.fsync, [25]
+    real, left = os.fsync, [50]
 
     def fsync(descriptor: int) -> None:
         left[0] -= 1
@@ -122,7 +122,7 @@ def test_a_full_disk_loses_nothing(
             raise OSError(28, "No space left on device")
         real(descriptor)
 
-    monkeypatch.setattr(_atomic.os, "fsync", fsync)
+    monkeypatch.setattr(os, "fsync", fsync)
     line = fails(capsys, [*arguments, "--out", str(out)], code=1)
     assert "No space left on device" in line and "finished work is kept" in line
     finished = {path: path.read_bytes() for path in out.glob("runs/*/result.json")}
@@ -150,7 +150,7 @@ def test_a_read_only_disk(
 def test_a_damaged_record_is_named(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("{")
     with pytest.raises(RunError, match=r"x\.json is damaged"):
-        _atomic.read_json(tmp_path / "x.json")
+        files.read_json(tmp_path / "x.json")
 
 
 def test_debug_shows_the_traceback(file: Path) -> None:

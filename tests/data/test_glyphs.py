@@ -11,8 +11,7 @@ import pytest
 import torch
 from PIL import Image, ImageFilter
 
-from levelfield.data import _glyph_render, load
-from levelfield.data._dataset import Dataset
+from levelfield.data import Dataset, _glyph_render, load
 from levelfield.data._glyph_classes import ALPHABETS
 from levelfield.errors import RunError, UsageError
 

@@ -11,8 +11,7 @@ import pytest
 
 import levelfield as lf
 from levelfield import data
-from levelfield.data import Dataset
-from levelfield.data._memory import MemoryImages
+from levelfield.data import Dataset, MemoryImages
 from levelfield.data.splits import create
 from levelfield.data.views import development_view
 from levelfield.engine import Engine

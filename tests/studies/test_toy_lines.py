@@ -9,7 +9,7 @@ import torch
 
 from levelfield import losses, miners
 from levelfield.errors import UsageError
-from levelfield.miners._convert import pair_counts
+from levelfield.geometry import pair_counts
 from levelfield.studies import _toy_training as training
 from levelfield.studies import toy_lines
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import logging
-import os
-import tempfile
 import zipfile
 from pathlib import Path
 
@@ -17,7 +16,8 @@ from levelfield.data._cache import cache_folder
 from levelfield.data._dataset import Dataset
 from levelfield.data._glyph_classes import ALPHABETS
 from levelfield.data._memory import MemoryImages
-from levelfield.errors import UsageError
+from levelfield.errors import RunError, UsageError
+from levelfield.files import write_bytes
 from levelfield.seeds import numpy_generator
 
 Pixels = npt.NDArray[np.uint8]
@@ -113,18 +113,9 @@ def _read(file: Path, shape: tuple[int, ...]) -> Pixels | None:
 
 def _write(file: Path, pixels: Pixels) -> None:
     """Keep the pixels for the next time; a folder that cannot be written to only costs that time."""
+    buffer = io.BytesIO()
+    np.savez(buffer, pixels=pixels, sha256=np.array(hashlib.sha256(pixels.tobytes()).hexdigest()))
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=file.parent, prefix=file.stem, suffix=".tmp")
-    except OSError as error:
-        _log.info("glyphs are not cached, because %s cannot be written to: %s", file.parent, error)
-        return
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            np.savez(stream, pixels=pixels, sha256=np.array(hashlib.sha256(pixels.tobytes()).hexdigest()))
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(temporary).replace(file)
-    except OSError as error:
-        Path(temporary).unlink(missing_ok=True)
-        _log.info("glyphs are not cached, because %s cannot be written: %s", file, error)
+        write_bytes(file, buffer.getvalue())
+    except RunError as error:
+        _log.info("glyphs are not cached: %s", error)

@@ -6,9 +6,6 @@ experiment (importing torch takes seconds), and end by themselves when their par
 
 from __future__ import annotations
 
-import os
-import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -17,6 +14,7 @@ from multiprocessing import get_context
 from typing import TypeVar
 
 from levelfield.errors import RunError
+from levelfield.processes import end_with_parent
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -36,8 +34,7 @@ class Engine:
             self._pool = ProcessPoolExecutor(
                 self._workers,
                 mp_context=get_context("spawn"),
-                initializer=_end_with_parent,
-                initargs=(os.getpid(),),
+                initializer=end_with_parent,
             )
         try:
             yield self
@@ -74,14 +71,3 @@ class Engine:
             for future in futures:
                 future.cancel()
         return [future.result() for future in futures]
-
-
-def _end_with_parent(parent: int) -> None:
-    """In a worker: leave when the parent is gone, so that a killed experiment leaves nothing behind."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.2)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()

@@ -16,6 +16,7 @@ from levelfield.models._heads import Head, create_head
 from levelfield.models._trunk import InputRecipe, Trunk, TrunkCard
 from levelfield.models._weights import load_weights
 from levelfield.models.pca import pca_head
+from levelfield.records import PluginIdentity
 from levelfield.registry import Registry
 from levelfield.seeds import seed_for
 
@@ -67,4 +68,6 @@ def create_trunk(
         torch.manual_seed(seed_for("trunk", name, seed))
         trunk: Trunk = registry.create(name, in_channels=in_channels, **options)
     load_weights(trunk, weights)
+    made_with = {"in_channels": in_channels, **options}
+    trunk.made_from = PluginIdentity(name=name, options=made_with, source=registry[name].source)
     return trunk

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from levelfield.errors import UsageError
+from levelfield.records import PluginIdentity
 from levelfield.registry import Card
 
 StateDict: TypeAlias = Mapping[str, Tensor]
@@ -60,6 +61,8 @@ class Trunk(nn.Module):
         download: Fetches the state dict of the ImageNet weights; None if there are none.
         adapt: Turns a state dict as published into one whose keys are those of ``network``; it drops the
             classifier.
+        made_from: The plug-in and the options that it was made with; :func:`levelfield.models.create_trunk`
+            sets it. Features are kept under it.
     """
 
     gain: Tensor
@@ -86,6 +89,7 @@ class Trunk(nn.Module):
         self.download = download
         self.adapt = adapt
         self.inputs = inputs or InputRecipe()
+        self.made_from: PluginIdentity | None = None
         mean, std = (torch.tensor(v, dtype=torch.float64) for v in (self.inputs.mean, self.inputs.std))
         # Constants of the code, not of the weights: they stay out of state dicts.
         self.register_buffer("gain", (self.inputs.scale / std).float().view(-1, 1, 1), persistent=False)

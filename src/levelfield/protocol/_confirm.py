@@ -18,8 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from levelfield import metrics, models
-from levelfield.data import Dataset
-from levelfield.data._dataset import GALLERY, QUERY
+from levelfield.data import GALLERY, QUERY, Dataset
 from levelfield.engine import Runner
 from levelfield.methods import Method
 from levelfield.models.pca import pca_head
@@ -37,7 +36,6 @@ from levelfield.train import (
     run_job,
 )
 
-TEST_PART = "test"
 SPECTRUM = "spectrum"
 
 
@@ -181,7 +179,7 @@ def _embed_pretrained(job: ScoreJob, test: Dataset) -> tuple[list[Tensor], Tenso
     spec = job.specs[0]
     bare = build_embedder(_without_head(spec), job.resources)
     view = development(spec, job.resources)
-    fitted = _embed(bare, job, view.dataset, spec, part=view.part, normalize=False)
+    fitted = _embed(bare, job, view.dataset, spec, train=True, normalize=False)
     features = _embed(bare, job, test, spec, normalize=False)
     sizes = [min(size, *fitted.shape) for size in (spec.head.size, spec.head.size * len(job.specs))]
     small, large = (pca_head(fitted, size=size)(features) for size in sizes)
@@ -198,12 +196,15 @@ def _embed(
     dataset: Dataset,
     spec: RunSpec,
     *,
-    part: str = TEST_PART,
+    train: bool = False,
     normalize: bool = True,
 ) -> Tensor:
-    """Embeddings of every image of ``dataset``; bare features if not ``normalize``."""
+    """Embeddings of every image of ``dataset``; bare features if not ``normalize``.
+
+    ``train`` names the development images, whose features training has computed already.
+    """
     embedder.to(job.resources.device).eval()
-    inputs = inputs_of(dataset.images, spec, job.resources, part=part, train=part != TEST_PART)
+    inputs = inputs_of(dataset, spec, job.resources, train=train)
     frozen = spec.trunk.mode == "frozen"
     forward: Callable[[Tensor], Tensor]
     if normalize:

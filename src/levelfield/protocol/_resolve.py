@@ -151,11 +151,11 @@ def _published(method: Method, experiment: Experiment, source: str) -> dict[str,
 def recipe_of(method: Method, experiment: Experiment) -> Recipe:
     """The identity of a method's parts; parts from outside the package count with their source's hash."""
     fingerprints = {
-        "loss": losses.registry[method.loss].fingerprint,
-        "sampler": batches.registry[method.sampler].fingerprint,
+        "loss": losses.registry[method.loss].source,
+        "sampler": batches.registry[method.sampler].source,
     }
     if method.miner is not None:
-        fingerprints["miner"] = miners.registry[method.miner].fingerprint
+        fingerprints["miner"] = miners.registry[method.miner].source
     return Recipe(
         loss=method.loss,
         miner=method.miner,

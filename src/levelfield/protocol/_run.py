@@ -109,8 +109,7 @@ def _compute_features(resolved: Resolved, progress: Progress) -> None:
             progress.advance()
         done = now_done
 
-    images = view.dataset.images
-    trunk_features(images, spec, resolved.resources, part=view.part, train=True, progress=advance)
+    trunk_features(view.dataset, spec, resolved.resources, train=True, progress=advance)
 
 
 def _search_and_select(

@@ -5,8 +5,6 @@ No path, host or time is part of it: the same run has the same name on every mac
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import Any
 
 from pydantic import Field
@@ -16,10 +14,12 @@ from levelfield.config import (
     HeadSpec,
     OptimizerSpec,
     Plugin,
+    Scalar,
     ScheduleSpec,
+    Section,
     TrainingSpec,
 )
-from levelfield.config._schema import Scalar, Section
+from levelfield.records._digest import digest
 
 SCHEMA_VERSION = 1
 
@@ -75,14 +75,3 @@ class RunSpec(Section):
     def run_id(self) -> str:
         """The hash that names the run."""
         return digest(self.model_dump(mode="json"))
-
-
-def digest(value: Any) -> str:
-    """16 hex digits that depend on a JSON value's content, not on the order of its keys.
-
-    Example:
-        >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
-        True
-    """
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import io
 import json
 from collections.abc import Iterator
@@ -12,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from levelfield import files
 from levelfield.errors import RunError
-from levelfield.records import _atomic
 from levelfield.records._identity import SCHEMA_VERSION, RunSpec
 
 if TYPE_CHECKING:
@@ -41,11 +40,7 @@ class RunFolder:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Hold the run alone: a worker that outlived its killed parent must end before we begin."""
-        with _atomic.disk_errors(self.path):
-            self.path.mkdir(parents=True, exist_ok=True)
-            file = (self.path / ".lock").open("w")
-        with file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with files.lock(self.path / ".lock"):
             for left_behind in self.path.glob(".*.tmp"):  # by a process that was killed while writing
                 left_behind.unlink()
             yield
@@ -54,18 +49,18 @@ class RunFolder:
         """Write the spec; refuse a folder that an older schema wrote."""
         file = self.path / "spec.json"
         if file.exists():
-            found = _atomic.read_json(file).get("schema_version")
+            found = files.read_json(file).get("schema_version")
             if found != SCHEMA_VERSION:
                 raise RunError(
                     f"{self.path} was written by schema {found}, this is schema {SCHEMA_VERSION}; "
                     "choose a new --out folder, or read it with the version that wrote it"
                 )
             return
-        _atomic.write_json(file, spec.model_dump(mode="json"))
+        files.write_json(file, spec.model_dump(mode="json"))
 
     def spec(self) -> RunSpec:
         """The spec as written."""
-        return RunSpec.model_validate(_atomic.read_json(self.path / "spec.json"))
+        return RunSpec.model_validate(files.read_json(self.path / "spec.json"))
 
     def result(self) -> RunResult | None:
         """The result, or None while the run is unfinished."""
@@ -73,7 +68,7 @@ class RunFolder:
         if not file.exists():
             return None
         try:
-            return RunResult.model_validate(_atomic.read_json(file))
+            return RunResult.model_validate(files.read_json(file))
         except ValidationError as error:
             raise RunError(
                 f"{file} does not fit this version; delete it and give the same command again"
@@ -81,30 +76,30 @@ class RunFolder:
 
     def finish(self, result: RunResult, provenance: dict[str, Any]) -> None:
         """Write the result (the mark of a finished run) and drop the resumable state."""
-        _atomic.write_json(self.path / "provenance.json", provenance)
-        _atomic.write_json(self.path / "result.json", result.model_dump(mode="json"))
+        files.write_json(self.path / "provenance.json", provenance)
+        files.write_json(self.path / "result.json", result.model_dump(mode="json"))
         (self.path / "state.pt").unlink(missing_ok=True)
 
     def log(self) -> list[dict[str, Any]]:
         """The per-epoch log."""
-        return _atomic.read_lines(self.path / "epochs.jsonl")
+        return files.read_lines(self.path / "epochs.jsonl")
 
     def append_log(self, line: dict[str, Any]) -> None:
         """Add one epoch to the log."""
-        _atomic.append_line(self.path / "epochs.jsonl", line)
+        files.append_line(self.path / "epochs.jsonl", line)
 
     def rewind_log(self, last_epoch: int) -> None:
         """Forget epochs after ``last_epoch``: they were logged after the state that we resume from."""
         kept = [line for line in self.log() if line["epoch"] <= last_epoch]
         text = "".join(json.dumps(line, sort_keys=True, allow_nan=False) + "\n" for line in kept)
-        _atomic.write_text(self.path / "epochs.jsonl", text)
+        files.write_text(self.path / "epochs.jsonl", text)
 
     def save_weights(self, tensors: dict[str, Tensor]) -> None:
         """Keep the best weights."""
         from safetensors.torch import save
 
         whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-        _atomic.write_bytes(self.path / "best.safetensors", save(whole))
+        files.write_bytes(self.path / "best.safetensors", save(whole))
 
     def weights(self) -> dict[str, Tensor]:
         """The best weights."""
@@ -123,7 +118,7 @@ class RunFolder:
 
         buffer = io.BytesIO()
         torch.save(state, buffer)
-        _atomic.write_bytes(self.path / "state.pt", buffer.getvalue())
+        files.write_bytes(self.path / "state.pt", buffer.getvalue())
 
     def state(self) -> dict[str, Any] | None:
         """The last saved state, or None."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from levelfield import files
 from levelfield.errors import RunError
-from levelfield.records import _atomic
 from levelfield.records._identity import SCHEMA_VERSION
 from levelfield.records._run import RunFolder
 
@@ -34,16 +33,8 @@ class Store:
     @contextmanager
     def open(self) -> Iterator[None]:
         """Check the schema and hold the folder, so that two commands do not write into it at once."""
-        with _atomic.disk_errors(self.root):
-            self.root.mkdir(parents=True, exist_ok=True)
-            lock = (self.root / ".lock").open("w")
-        with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise RunError(
-                    f"another levelfield command is working in {self.root}; wait for it to end"
-                ) from error
+        busy = f"another levelfield command is working in {self.root}; wait for it to end"
+        with files.lock(self.root / ".lock", busy=busy):
             self._check_schema()
             yield
 
@@ -54,8 +45,8 @@ class Store:
                 raise RunError(
                     f"{self.root} holds files that are not levelfield's; choose an empty --out folder"
                 )
-            _atomic.write_json(file, {"schema_version": SCHEMA_VERSION})
-        found = _atomic.read_json(file).get("schema_version")
+            files.write_json(file, {"schema_version": SCHEMA_VERSION})
+        found = files.read_json(file).get("schema_version")
         if found != SCHEMA_VERSION:
             raise RunError(
                 f"{self.root} was written by schema {found}, this is schema {SCHEMA_VERSION}; "
@@ -70,7 +61,7 @@ class Store:
         """The finished trials of a search, in order; a gap ends the list."""
         found: list[dict[str, Any]] = []
         while (file := self.trial_file(search_id, len(found))).exists():
-            found.append(_atomic.read_json(file))
+            found.append(files.read_json(file))
         return found
 
     def trial_file(self, search_id: str, number: int) -> Path:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from levelfield import batches, losses, metrics, models
 from levelfield.batches.memory_bank import MemoryBank
-from levelfield.data._dataset import Rows
+from levelfield.data import Rows
 from levelfield.errors import RunError
 from levelfield.methods import LOSS_LR, part_options
 from levelfield.records import RunFolder, RunResult, RunSpec, environment, now

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ import numpy.typing as npt
 
 from levelfield.data._cache import cache_folder
 from levelfield.errors import RunError
+from levelfield.files import replacing
 
 VERSION = 1
 IMAGES, INDEX, MANIFEST = "images.bin", "index.bin", "store.json"
@@ -108,13 +108,9 @@ def read_index(path: Path, manifest: Manifest) -> Records:
 
 
 def write_manifest(path: Path, manifest: Manifest) -> None:
-    """Write the manifest into ``path`` under a temporary name, flush it, then rename it."""
-    temporary = path / f"{MANIFEST}.tmp"
-    with temporary.open("w", encoding="utf-8") as file:
-        json.dump(asdict(manifest), file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path / MANIFEST)
+    """Write the manifest into ``path``."""
+    with replacing(path / MANIFEST) as temporary:
+        temporary.write_text(json.dumps(asdict(manifest), indent=1), encoding="utf-8")
 
 
 def _damaged(path: Path, what: str) -> RunError:

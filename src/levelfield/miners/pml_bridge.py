@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from levelfield.errors import UsageError, did_you_mean
-from levelfield.miners._tuples import Pairs, Triplets, Tuples
+from levelfield.geometry import Pairs, Triplets, Tuples
 
 PARTS = {
     "distance": "distances",
