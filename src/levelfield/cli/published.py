@@ -140,6 +140,8 @@ def _print(
     facts = [f"{name} {value}" for name, value in common.items() if value not in ("", "None")]
     heads = [name for name in values if name not in common]
     title = ", ".join([f"{len(rows)} rows", *facts])
-    columns = tuple(Column(name, left=not any(isinstance(row[name], int | float) for row in rows)) for name in heads)
+    columns = tuple(
+        Column(name, left=not any(isinstance(row[name], int | float) for row in rows)) for name in heads
+    )
     lines = [Row(tuple(Cell("" if row[n] is None else str(row[n])) for n in heads)) for row in rows]
     print_table(Table(columns, tuple(lines), title=title), width=160)

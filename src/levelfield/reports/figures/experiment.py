@@ -7,7 +7,16 @@ import numpy as np
 from levelfield.compare import SETTINGS, Evidence
 from levelfield.records import Store
 from levelfield.reports.figures._registry import register
-from levelfield.reports.figures.charts import Array, Axis, Bar, BarChart, MatrixChart, Panel, PanelChart, Trace
+from levelfield.reports.figures.charts import (
+    Array,
+    Axis,
+    Bar,
+    BarChart,
+    MatrixChart,
+    Panel,
+    PanelChart,
+    Trace,
+)
 
 ROUNDING = 1e-7  # singular values below this share are rounding errors of float32
 
