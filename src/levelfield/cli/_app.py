@@ -79,6 +79,8 @@ def run_app(arguments: list[str]) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
+    except SystemExit as error:
+        return _say(f"a plug-in called sys.exit({error.code!r}); let it raise an error instead", 1)
     except (KeyboardInterrupt, click.Abort):
         return _say("stopped; give the same command again to go on where it was", 130)
     except Exception as error:

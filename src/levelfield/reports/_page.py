@@ -117,7 +117,10 @@ def _revisions(comparison: Comparison) -> list[str]:
     """What changed from one revision of the experiment file to the next; empty while there is only one."""
     lines = []
     for before, after in zip(comparison.revisions, comparison.revisions[1:], strict=False):
-        changes = differences(before.experiment, after.experiment)
+        changes = differences(
+            {**experiment_record(before.experiment), "plugins": before.plugins},
+            {**experiment_record(after.experiment), "plugins": after.plugins},
+        )
         lines.append(f"{after.time}: " + "; ".join(changes))
     return lines
 

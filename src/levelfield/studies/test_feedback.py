@@ -146,7 +146,7 @@ def _seen(honest: RunFolder, leaky: RunFolder, metric: str) -> float | None:
     """The test score of a network at the epoch that validation chose: the leaky arm, its twin, logged it."""
     result = honest.result()
     assert result is not None
-    return next((line[metric] for line in leaky.log() if line["epoch"] == result.best_epoch), None)
+    return next((line.scores[metric] for line in leaky.log() if line.epoch == result.best_epoch), None)
 
 
 def as_markdown(outcomes: Sequence[Outcome], experiment: Experiment) -> str:

@@ -51,8 +51,8 @@ def learning_curves(evidence: Evidence) -> PanelChart | None:
         runs = () if chosen is None else result.trials[chosen].runs
         for fold, run in enumerate(runs):
             log = Store(evidence.root).run(run).log()
-            x = tuple(float(line["epoch"]) for line in log)
-            y = tuple(measure.scale * line[measure.name] for line in log)
+            x = tuple(float(line.epoch) for line in log)
+            y = tuple(measure.scale * line.scores[measure.name] for line in log)
             remarks = tuple(f"fold {fold}" for _ in log)
             traces.append(Trace(result.method, x, y, "line", colour, remarks, quiet=fold > 0))
     if not traces:
