@@ -251,7 +251,7 @@ def _hints(target: Callable[..., Any]) -> dict[str, Any]:
     elif not inspect.isroutine(function):
         function = type(function).__call__
     names = getattr(function, "__globals__", {})
-    found = {}
+    found: dict[str, Any] = {}
     for name, annotation in getattr(function, "__annotations__", {}).items():
         alone = types.SimpleNamespace(__annotations__={name: annotation})
         try:

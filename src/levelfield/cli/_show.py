@@ -86,9 +86,11 @@ def show_table(evidence: Evidence) -> None:
 
 
 def print_table(table: Table, *, width: int = 120) -> Console:
-    """Print a table, ``width`` wide where nobody looks at a terminal; returns the console."""
+    """Print a table below its title, ``width`` wide where nobody looks at a terminal; returns the console."""
     from rich.console import Console
 
     console = Console(width=None if Console().is_terminal else width)
+    if table.title:
+        console.print(table.title, style="bold", markup=False, highlight=False)
     console.print(table.rich())
     return console
