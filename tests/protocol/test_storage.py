@@ -14,8 +14,9 @@ import pytest
 import yaml
 
 import levelfield as lf
+from levelfield.compare import collect
 from levelfield.errors import RunError, UsageError
-from levelfield.protocol import _shared, collect
+from levelfield.protocol import _shared
 from levelfield.protocol._storage import SharedStudy
 from levelfield.space import Float
 

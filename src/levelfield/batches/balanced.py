@@ -14,7 +14,7 @@ from levelfield.data import Rows
 from levelfield.seeds import numpy_generator
 
 
-@register("balanced", positives=False)
+@register("balanced")
 class Balanced:
     """Each sample of a batch is of a class drawn evenly from all classes, whatever their sizes.
 

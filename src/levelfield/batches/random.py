@@ -14,7 +14,7 @@ from levelfield.data import Rows
 from levelfield.seeds import numpy_generator
 
 
-@register("random", positives=False)
+@register("random")
 class Random:
     """Samples in random order, each once before any comes again; labels do not matter.
 

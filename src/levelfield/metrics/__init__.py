@@ -5,7 +5,7 @@ from __future__ import annotations
 from levelfield.metrics._correlation import Correlation, correlation
 from levelfield.metrics._evaluate import DEFAULT, evaluate
 from levelfield.metrics._hits import Hits
-from levelfield.metrics._registry import MetricCard, register, registry, resolve
+from levelfield.metrics._registry import MetricCard, card, register, registry, resolve, selection_sign
 from levelfield.metrics._scores import Scores
 from levelfield.metrics._spectrum import spectrum
 
@@ -15,10 +15,12 @@ __all__ = [
     "Hits",
     "MetricCard",
     "Scores",
+    "card",
     "correlation",
     "evaluate",
     "register",
     "registry",
     "resolve",
+    "selection_sign",
     "spectrum",
 ]

@@ -64,13 +64,13 @@ def divergence(values: Tensor) -> float:
     return float((-torch.log(rest / rest.sum())).mean() - math.log(len(rest)))
 
 
-@register("rho", kind="structure", paper=REVISITING)
+@register("rho", higher_is_better=None, label="rho", kind="structure", paper=REVISITING)
 def rho(space: Space) -> float:
     """Spectral decay: KL of the uniform from the singular values without the largest; lower is richer."""
     return divergence(space_values(space))
 
 
-@register("rho_class", kind="structure", paper=REVISITING)
+@register("rho_class", higher_is_better=None, label="rho class", kind="structure", paper=REVISITING)
 def rho_class(space: Space) -> float:
     """The mean rho of single classes; of those with 3 or more samples that are in no way degenerate."""
     found = [
@@ -82,7 +82,7 @@ def rho_class(space: Space) -> float:
     return sum(found) / len(found) if found else math.inf
 
 
-@register("pi_intra", kind="structure", paper=REVISITING)
+@register("pi_intra", higher_is_better=None, label="pi intra", kind="structure", paper=REVISITING)
 def pi_intra(space: Space) -> float:
     """The mean distance between two samples of one class, each class counting alike."""
     total, count = 0.0, 0
@@ -94,7 +94,7 @@ def pi_intra(space: Space) -> float:
     return total / count if count else math.nan
 
 
-@register("pi_inter", kind="structure", paper=REVISITING)
+@register("pi_inter", higher_is_better=None, label="pi inter", kind="structure", paper=REVISITING)
 def pi_inter(space: Space) -> float:
     """The mean distance between the mean embeddings of two classes."""
     size = torch.bincount(space.labels, minlength=space.num_classes)
@@ -108,14 +108,14 @@ def pi_inter(space: Space) -> float:
     return float(_pair_sum(means)) / (len(means) * (len(means) - 1)) if len(means) > 1 else math.nan
 
 
-@register("pi_ratio", kind="structure", paper=REVISITING)
+@register("pi_ratio", higher_is_better=None, label="pi ratio", kind="structure", paper=REVISITING)
 def pi_ratio(space: Space) -> float:
     """pi_intra / pi_inter: the density of the space."""
     inter = pi_inter(space)
     return pi_intra(space) / inter if inter else math.inf
 
 
-@register("alignment", kind="structure", paper=HYPERSPHERE)
+@register("alignment", higher_is_better=False, label="alignment", kind="structure", paper=HYPERSPHERE)
 def alignment(space: Space) -> float:
     """The mean squared distance of a positive pair; lower is tighter."""
     total, pairs = 0.0, 0
@@ -126,7 +126,7 @@ def alignment(space: Space) -> float:
     return total / pairs if pairs else math.nan
 
 
-@register("uniformity", kind="structure", paper=HYPERSPHERE)
+@register("uniformity", higher_is_better=False, label="uniformity", kind="structure", paper=HYPERSPHERE)
 def uniformity(space: Space) -> float:
     """The log of the mean of exp(-2 d^2) over all pairs; lower is more evenly spread."""
     n = len(space.vectors)

@@ -5,6 +5,7 @@ Transcribed as printed; misprints are kept, and flagged in ``note``.
 
 from __future__ import annotations
 
+from levelfield.published._cells import Cell, results
 from levelfield.published._claims import (
     Point,
     claimed,
@@ -14,7 +15,6 @@ from levelfield.published._claims import (
     years,
 )
 from levelfield.published._optima import Optimum, SearchRange, optima, optimum, ranges
-from levelfield.published._results import Cell, results
 from levelfield.published._tables import Source, sources
 from levelfield.published._tournament import Disagreement, ThesisTournament, thesis_tournament
 

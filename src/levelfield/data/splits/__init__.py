@@ -14,7 +14,9 @@ from levelfield.registry import Card, Registry
 
 __all__ = ["Fold", "SplitPlan", "create", "register", "registry"]
 
-registry: Registry[Card] = Registry("split plan", Card, package=__name__)
+registry: Registry[Card] = Registry(
+    "split plan", Card, package=__name__, supplied=("labels", "is_test", "is_validation")
+)
 register = registry.register
 
 
