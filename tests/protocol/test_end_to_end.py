@@ -63,19 +63,19 @@ def test_the_score_of_a_trial_is_the_mean_over_its_folds(finished: Path) -> None
     for result in collect(finished).results[1:]:
         assert len(result.trials) == 2
         for trial in result.trials:
-            assert len(trial["runs"]) == 2
-            assert trial["score"] == pytest.approx(sum(trial["fold_scores"]) / 2)
+            assert len(trial.runs) == 2
+            assert trial.score == pytest.approx(sum(trial.fold_scores) / 2)
 
 
 def test_the_selection_is_the_best_trial(finished: Path) -> None:
     for result in collect(finished).results[1:]:
-        assert result.selection["score"] == max(trial["score"] for trial in result.trials)
+        assert result.selection.score == max(trial.score for trial in result.trials)
 
 
 def test_the_best_checkpoint_is_the_one_that_scored_best(finished: Path) -> None:
     store = Store(finished)
     trial = collect(finished).results[1].trials[0]
-    for run_id, score in zip(trial["runs"], trial["fold_scores"], strict=True):
+    for run_id, score in zip(trial.runs, trial.fold_scores, strict=True):
         log = store.run(run_id).log()
         assert max(line.scores["map_at_r"] for line in log) == score
         result = store.run(run_id).result()

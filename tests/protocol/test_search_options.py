@@ -19,11 +19,12 @@ from levelfield.protocol import _resolve, resolve
 from levelfield.protocol._proposals import budget
 from levelfield.protocol._resolve import first_point
 from levelfield.protocol._trials import PRUNE_FROM, is_hopeless
+from levelfield.records import Trial
 
 SCORES = st.floats(0, 1)
 
 
-def trials_of(folder: Path) -> list[dict[str, Any]]:
+def trials_of(folder: Path) -> list[Trial]:
     return collect(folder).results[1].trials
 
 
@@ -51,7 +52,7 @@ def test_the_first_trial_tries_it(
     monkeypatch.setattr(_resolve, "_published", lambda *_: {"margin": 0.0961})
     short["search"] = {"trials": 2, "sampler": "random", "first": "published"}
     first, second = trials_of(lf.run(lf.Experiment.build(**short), tmp_path / "runs"))
-    assert first["hyperparameters"] == {"margin": 0.0961} != second["hyperparameters"]
+    assert first.hyperparameters == {"margin": 0.0961} != second.hyperparameters
 
 
 def test_a_dataset_without_published_optima_is_refused_before_anything_runs(short: dict[str, Any]) -> None:
@@ -108,11 +109,11 @@ def test_pruning_skips_folds_says_so_and_survives_an_interruption(
     short["search"] = {"trials": 12, "sampler": "random", "prune": True}
     root = lf.run(lf.Experiment.build(**short), tmp_path / "pruned")
     trials = trials_of(root)
-    pruned = [trial for trial in trials if "estimate" in trial]
+    pruned = [trial for trial in trials if trial.pruned]
     assert pruned, "some trial of twelve falls behind"
     for trial in pruned:
-        assert trial["score"] is None and len(trial["runs"]) == len(trial["fold_scores"]) < 3
-        assert "pruned after fold" in trial["reason"]
+        assert trial.score is None and len(trial.runs) == len(trial.fold_scores) < 3
+        assert "pruned after fold" in trial.reason
     result = collect(root).results[1]
     assert (result.pruned, result.diverged) == (len(pruned), 0)
 
@@ -125,6 +126,6 @@ def test_pruning_skips_folds_says_so_and_survives_an_interruption(
 
     short["search"]["prune"] = False
     full = trials_of(lf.run(lf.Experiment.build(**short), tmp_path / "full"))
-    assert result.selection["hyperparameters"] in [trial["hyperparameters"] for trial in full]
+    assert result.selection.hyperparameters in [trial.hyperparameters for trial in full]
     for before_, after in zip(trials, full, strict=True):
-        assert after["fold_scores"][: len(before_["fold_scores"])] == before_["fold_scores"]
+        assert after.fold_scores[: len(before_.fold_scores)] == before_.fold_scores

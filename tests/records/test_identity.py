@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 
 import levelfield as lf
 from levelfield import batches, data, engine, losses, methods, metrics, miners, models, sources
+from levelfield.compare import collect
 from levelfield.config import Experiment, MethodSpec
 from levelfield.data import splits, transforms
 from levelfield.losses import regularisers
@@ -370,7 +371,7 @@ def test_a_change_of_the_grid_tries_the_new_points(tiny: dict[str, Any], tmp_pat
         method = {"name": "triplet", "space": {"margin": [0.0, 1.0, "step", step]}}
         changes = {"methods": [method], "search": {"trials": 9, "sampler": "grid"}, "confirm": {"reruns": 1}}
         root = lf.run(Experiment.build(**tiny | changes), tmp_path / "out")
-        (result,) = lf.compare.collect(root).trained
+        (result,) = collect(root).trained
         tried.append(sorted(trial.hyperparameters["margin"] for trial in result.trials))
     assert tried == [[0.0, 0.5, 1.0], [0.0, 0.25, 0.5, 0.75, 1.0]]
 

@@ -16,7 +16,7 @@ from levelfield.data.views import DevelopmentView, open_development
 from levelfield.errors import UsageError
 from levelfield.losses import regularisers
 from levelfield.methods import Method
-from levelfield.published._optima import DEFAULT_SOURCE
+from levelfield.published import DEFAULT_SOURCE
 from levelfield.records import DataIdentity, PluginIdentity, Recipe, RunSpec, TrunkIdentity
 from levelfield.registry import Registry, load_plugin_file, loaded_entry_points, plugin_digest_now
 from levelfield.seeds import seed_for

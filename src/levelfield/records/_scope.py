@@ -65,6 +65,11 @@ IDENTITY: tuple[Scope, ...] = (
     Scope("engine", (), "where runs execute; threads and device are recorded with each run"),
     Scope("version of pytorch-metric-learning, timm", _TRAINING, "only of runs that use `pml:` or `timm:`"),
     Scope(
+        "versions of torch, torchvision, timm; processor: of features",
+        ("features",),
+        "kept features are cheap to compute again, and must have the bits that the run itself would compute",
+    ),
+    Scope(
         "versions of torch, torchvision, timm, numpy, python; processor, system; levelfield's commit",
         (),
         "provenance: recorded with each run. They may change the last bits but not what was asked for; a new "
