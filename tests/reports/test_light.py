@@ -21,7 +21,9 @@ def loads_torch(code: str) -> bool:
     return done.stdout.splitlines()[-1] == "True"
 
 
-@pytest.mark.parametrize("room", ["records", "compare", "reports", "reports.figures", "reports.sweeps", "published"])
+@pytest.mark.parametrize(
+    "room", ["records", "compare", "reports", "reports.figures", "reports.sweeps", "published"]
+)
 def test_importing_a_room_that_reads_does_not_load_torch(room: str) -> None:
     assert not loads_torch(f"import levelfield.{room}")
 

@@ -11,7 +11,7 @@ import yaml
 
 import levelfield
 from levelfield.compare import Comparison, Evidence, beside_published, weigh
-from levelfield.records import Store, write_text
+from levelfield.records import Store, experiment_record, write_text
 from levelfield.reports._beside_table import beside_tables
 from levelfield.reports._comparison import pairs_table
 from levelfield.reports._figures import page_charts
