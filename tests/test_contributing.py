@@ -8,14 +8,7 @@ import sys
 from pathlib import Path
 
 TEXT = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text()
-
-
-def blocks(language: str, *, under: str) -> list[str]:
-    """The code blocks of one language below one heading."""
-    (section,) = re.findall(rf"^## {under}\n(.*?)(?=^## |\Z)", TEXT, flags=re.DOTALL | re.MULTILINE)
-    return re.findall(rf"```{language}\n(.*?)```", section, flags=re.DOTALL)
-
-
+LOSS, METRIC, FIGURE = "Add a loss in one file", "Add a metric in one file", "Add a figure in one file"
 SMALLER = [
     *("--set", "search.trials=1", "--set", "confirm.reruns=2", "--set", "engine.workers=0"),
     *("--set", "training.max_epochs=1", "--set", "training.iterations_per_epoch=3"),
@@ -23,34 +16,51 @@ SMALLER = [
 ]
 
 
-def python(*arguments: str, folder: Path) -> str:
-    """What a command of this Python prints; it must succeed."""
+def blocks(section: str, language: str) -> list[str]:
+    """The blocks of one language below the heading ``section``, up to the next one of its rank."""
+    _, found, rest = TEXT.partition(f"\n## {section}\n")
+    assert found, f'CONTRIBUTING.md has no section "{section}"'
+    return re.findall(rf"^```{language}\n(.*?)^```", rest.split("\n## ")[0], flags=re.DOTALL | re.MULTILINE)
+
+
+def follow(command: list[str], folder: Path) -> str:
+    """Run a command of the recipe as it stands; its output."""
     done = subprocess.run(
-        [sys.executable, *arguments], cwd=folder, capture_output=True, text=True, check=False
+        [sys.executable, "-m", *command], cwd=folder, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_the_throw_away_loss_runs_through_the_whole_protocol(tmp_path: Path) -> None:
-    recipe = "Add a loss in one file"
-    loss, check = blocks("python", under=recipe)
+def test_the_throw_away_loss_and_figure_run_through_the_whole_protocol(tmp_path: Path) -> None:
+    loss, check = blocks(LOSS, "python")
     (tmp_path / "my_loss.py").write_text(loss)
-    (tmp_path / "my_experiment.yaml").write_text(blocks("yaml", under=recipe)[0])
-    command = blocks("sh", under=recipe)[0].split()
+    (tmp_path / "my_experiment.yaml").write_text(blocks(LOSS, "yaml")[0])
+    command = blocks(LOSS, "sh")[0].split()
     assert command[:2] == ["levelfield", "run"]
-    assert "cosine_hinge" in python("-m", *command, *SMALLER, folder=tmp_path)
+    assert "cosine_hinge" in follow([*command, *SMALLER], tmp_path)
     assert (tmp_path / "runs" / "my_experiment" / "report" / "index.html").exists()
-    python("-c", f"import sys; sys.path.insert(0, '.'); import my_loss\n{check}", folder=tmp_path)
+
+    script = f"import sys; sys.path.insert(0, '.'); import my_loss\n{check}"
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True, capture_output=True)
+
+    (figure,) = blocks(FIGURE, "python")
+    (tmp_path / "my_figure.py").write_text(figure)
+    (command,) = (line.split() for line in blocks(FIGURE, "sh"))
+    follow(command, tmp_path)
+    drawn = tmp_path / "runs" / "my_experiment" / "report" / "figures" / "every-rerun"
+    assert drawn.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    assert "Every rerun" in drawn.with_suffix(".html").read_text()
 
 
 def test_the_throw_away_metric_is_checked_selects_and_is_reported(tmp_path: Path) -> None:
-    recipe = "Add a metric in one file"
-    metric, check = blocks("python", under=recipe)
+    metric, check = blocks(METRIC, "python")
     (tmp_path / "my_metric.py").write_text(metric)
-    (tmp_path / "my_experiment.yaml").write_text(blocks("yaml", under=recipe)[0])
+    (tmp_path / "my_experiment.yaml").write_text(blocks(METRIC, "yaml")[0])
     script = f"import sys; sys.path.insert(0, '.'); import my_metric\n{check}"
-    assert "All@5" in python("-c", script, folder=tmp_path)
-    one_method = [*SMALLER, "--set", "methods=[contrastive]"]
-    printed = python("-m", "levelfield", "run", "my_experiment.yaml", *one_method, folder=tmp_path)
-    assert "All@5" in printed or "all_found_at_5" in printed
+    checked = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    assert "All@5" in checked.stdout
+    command = ["levelfield", "run", "my_experiment.yaml", *SMALLER, "--set", "methods=[contrastive]"]
+    assert "All@5" in follow(command, tmp_path)

@@ -1,18 +1,22 @@
-"""The form of every registered loss: options written once as fields, an oracle, and a module like any other."""
+"""The form of every registered loss: options written once, as fields; an oracle; a module like any other."""
 
 from __future__ import annotations
 
 import copy
 import inspect
 import pickle
+import re
 import typing
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 import torch
 
 from levelfield import losses
 from levelfield.losses._module import Loss
+from levelfield.registry import load_plugin_file
+from levelfield.testing import check_loss
 from oracles import losses_classification, losses_embedding
 
 NAMES = losses.registry.names()
@@ -56,7 +60,7 @@ def test_options_are_the_fields_and_the_signature_follows(name):
 def test_every_option_is_explained(name):
     """Each field is followed by a string that says what it means."""
     source = inspect.getsource(losses.registry[name].target)
-    own = losses.registry[name].target.__dict__.get("__annotations__", {})
+    own = inspect.get_annotations(losses.registry[name].target)
     for option in own:
         after = source.split(f"\n    {option}: ", 1)[1].split("\n")[1]
         assert after.strip().startswith('"""'), f"{name}.{option} has no explanation below it"
@@ -82,3 +86,31 @@ def test_two_losses_with_the_same_options_are_two_modules():
 def test_an_unknown_option_is_refused_by_the_class_itself():
     with pytest.raises(TypeError, match="margn"):
         losses.registry["triplet"].target(margn=0.1)
+
+
+IMPORTS = """
+import sys
+import torch
+from torch import Tensor
+from levelfield.geometry import Tuples, pair_counts, products, unit
+from levelfield.losses._module import EmbeddingLoss
+from levelfield.losses._reduction import Reduction, hinge_sum
+from levelfield.space import Float
+
+def register(name, **card):
+    return lambda target: vars(sys).setdefault("_form_of_a_loss", []).append(target) or target
+
+"""
+
+
+def test_the_form_that_contributing_shows_keeps_the_contract(tmp_path, monkeypatch):
+    text = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
+    (shown,) = re.findall(r"```text\n(@register.*?)```", text, flags=re.DOTALL)
+    (tmp_path / "form.py").write_text(IMPORTS + shown)
+    made = []
+    monkeypatch.setattr("sys._form_of_a_loss", made, raising=False)
+    load_plugin_file(tmp_path / "form.py")
+    (target,) = made
+    check_loss(target)
+    x, labels = torch.eye(2), torch.tensor([0, 0])
+    assert target(margin=0.5)(x, labels) == 1

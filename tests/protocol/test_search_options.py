@@ -81,10 +81,6 @@ def test_a_grid_and_an_empty_space_end_the_search(short: dict[str, Any], tmp_pat
     assert [len(result.trials) for result in comparison.trained] == [3, 1]
 
 
-def complete(rows: list[list[float]]) -> list[dict[str, Any]]:
-    return [{"fold_scores": row, "score": sum(row) / len(row)} for row in rows]
-
-
 @given(st.lists(st.lists(SCORES, min_size=3, max_size=3), min_size=PRUNE_FROM, max_size=9), st.data())
 def test_only_a_trial_that_would_have_to_break_a_record_is_hopeless(
     rows: list[list[float]], draw: st.DataObject
@@ -92,17 +88,17 @@ def test_only_a_trial_that_would_have_to_break_a_record_is_hopeless(
     """If its other folds turn out no better than the best seen there, a hopeless trial does not win."""
     scores = draw.draw(st.lists(SCORES, min_size=1, max_size=2))
     rest = [draw.draw(st.floats(0, max(row[fold] for row in rows))) for fold in range(len(scores), 3)]
-    if is_hopeless(scores, complete(rows)):
+    if is_hopeless(scores, rows):
         assert sum(scores) + sum(rest) < max(sum(row) for row in rows)
     for row in rows:
         if sum(row) == max(sum(other) for other in rows):
-            assert not is_hopeless(row[: len(scores)], complete(rows)) or sum(row[: len(scores)]) + sum(
+            assert not is_hopeless(row[: len(scores)], rows) or sum(row[: len(scores)]) + sum(
                 max(r[fold] for r in rows) for fold in range(len(scores), 3)
             ) < sum(row)
 
 
 def test_few_trials_prune_nothing() -> None:
-    assert not is_hopeless([0.0], complete([[1.0, 1.0]] * (PRUNE_FROM - 1)))
+    assert not is_hopeless([0.0], [[1.0, 1.0]] * (PRUNE_FROM - 1))
 
 
 def test_pruning_skips_folds_says_so_and_survives_an_interruption(

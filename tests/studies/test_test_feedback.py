@@ -11,7 +11,7 @@ import pytest
 import levelfield as lf
 from levelfield.compare import collect
 from levelfield.errors import UsageError
-from levelfield.records import Store, read_lines
+from levelfield.records import Store
 from levelfield.stats import Interval
 from levelfield.studies import test_feedback as study
 
@@ -34,10 +34,10 @@ def test_both_arms_try_the_same_and_only_one_is_leaky(experiment: lf.Experiment,
         Store(tmp_path / name).run(arm.trained[0].trials[0]["runs"][0]).log()
         for name, arm in (("validation", honest), ("test", leaky))
     ]
-    losses = [[line["loss"] for line in log] for log in twins]
+    losses = [[line.loss for line in log] for log in twins]
     common = min(map(len, losses))
     assert common > 1 and losses[0][:common] == losses[1][:common], "the same network, bit by bit"
-    events = [line["event"] for line in read_lines(tmp_path / "test" / "ledger.jsonl")]
+    events = [line.event for line in Store(tmp_path / "test").ledger()]
     assert events[0].startswith("leaky") and sum(event.startswith("leaky") for event in events) == 1
     assert not [line for line in honest.ledger if line["event"].startswith("leaky")]
     assert "**leaky**" in (tmp_path / "test-feedback.md").read_text()
@@ -46,7 +46,7 @@ def test_both_arms_try_the_same_and_only_one_is_leaky(experiment: lf.Experiment,
     before = (tmp_path / "test-feedback.json").read_bytes()
     study.run(experiment, tmp_path)
     assert (tmp_path / "test-feedback.json").read_bytes() == before
-    assert [line["event"] for line in read_lines(tmp_path / "test" / "ledger.jsonl")] == events
+    assert [line.event for line in Store(tmp_path / "test").ledger()] == events
 
 
 def test_the_same_images_train_in_both_arms(experiment: lf.Experiment) -> None:

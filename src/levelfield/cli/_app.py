@@ -84,6 +84,8 @@ def run_app(arguments: list[str]) -> int:
         if debug:
             raise
         return _say(_what_is_wrong(error), error.exit_code)
+    except SystemExit as error:
+        return _say(f"a plug-in called sys.exit({error.code!r}); let it raise an error instead", 1)
     except (KeyboardInterrupt, typer.Abort):
         return _say("stopped; give the same command again to go on where it was", 130)
     except Exception as error:

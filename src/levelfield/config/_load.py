@@ -101,7 +101,7 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-_PLUGIN_SECTIONS = ("dataset", "split", "trunk", "transform")
+_PLUGIN_SECTIONS = ("dataset", "split", "trunk", "transform", "engine")
 
 
 def parse_override(text: str) -> dict[str, Any]:

@@ -167,9 +167,10 @@ class ConfirmSpec(Section):
     reruns: int = Field(default=10, ge=1, le=10_000)
 
 
-class EngineSpec(Section):
+class EngineSpec(Plugin):
     """Where runs execute. No part of a run's identity."""
 
+    name: str = "local"
     workers: int = Field(default=1, ge=0, le=1024, description="processes; 0 = in this process")
     threads: int = Field(default=1, ge=1, le=1024, description="CPU threads of each run")
     device: str = "cpu"

@@ -1,4 +1,12 @@
-"""Contract checks for a plug-in author's own tests: does my loss, miner, sampler, metric or dataset fit in?
+__all__ = [
+    "check_card",
+    "check_dataset",
+    "check_loss",
+    "check_metric",
+    "check_miner",
+    "check_sampler",
+    "check_trunk",
+]
 
 Each check collects everything that is wrong and raises one AssertionError that lists it.
 
@@ -16,5 +24,14 @@ from levelfield.testing._loss import check_loss
 from levelfield.testing._metric import check_metric
 from levelfield.testing._miner import check_miner
 from levelfield.testing._sampler import check_sampler
+from levelfield.testing._trunk import check_trunk
 
-__all__ = ["check_card", "check_dataset", "check_loss", "check_metric", "check_miner", "check_sampler"]
+__all__ = [
+    "check_card",
+    "check_dataset",
+    "check_loss",
+    "check_metric",
+    "check_miner",
+    "check_sampler",
+    "check_trunk",
+]
