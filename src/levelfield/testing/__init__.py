@@ -1,12 +1,4 @@
-__all__ = [
-    "check_card",
-    "check_dataset",
-    "check_loss",
-    "check_metric",
-    "check_miner",
-    "check_sampler",
-    "check_trunk",
-]
+"""Contract checks for a plug-in author's own tests: does my loss, dataset or trunk fit in?
 
 Each check collects everything that is wrong and raises one AssertionError that lists it.
 
