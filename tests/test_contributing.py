@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md, followed literally: a loss and a figure of one's own, through the whole protocol."""
+"""CONTRIBUTING.md, followed literally: plug-ins of one's own, through the whole protocol."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ import sys
 from pathlib import Path
 
 TEXT = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text()
-LOSS, FIGURE = "Add a loss in one file", "Add a figure in one file"
+LOSS, METRIC, FIGURE = "Add a loss in one file", "Add a metric in one file", "Add a figure in one file"
+SMALLER = [
+    *("--set", "search.trials=1", "--set", "confirm.reruns=2", "--set", "engine.workers=0"),
+    *("--set", "training.max_epochs=1", "--set", "training.iterations_per_epoch=3"),
+    *("--set", "split.folds=2", "--set", "trunk.width=4"),
+]
 
 
 def blocks(section: str, language: str) -> list[str]:
@@ -33,12 +38,7 @@ def test_the_throw_away_loss_and_figure_run_through_the_whole_protocol(tmp_path:
     (tmp_path / "my_experiment.yaml").write_text(blocks(LOSS, "yaml")[0])
     command = blocks(LOSS, "sh")[0].split()
     assert command[:2] == ["levelfield", "run"]
-    smaller = [
-        *("--set", "search.trials=1", "--set", "confirm.reruns=2", "--set", "engine.workers=0"),
-        *("--set", "training.max_epochs=1", "--set", "training.iterations_per_epoch=3"),
-        *("--set", "split.folds=2", "--set", "trunk.width=4"),
-    ]
-    assert "cosine_hinge" in follow([*command, *smaller], tmp_path)
+    assert "cosine_hinge" in follow([*command, *SMALLER], tmp_path)
     assert (tmp_path / "runs" / "my_experiment" / "report" / "index.html").exists()
 
     script = f"import sys; sys.path.insert(0, '.'); import my_loss\n{check}"
@@ -51,3 +51,16 @@ def test_the_throw_away_loss_and_figure_run_through_the_whole_protocol(tmp_path:
     drawn = tmp_path / "runs" / "my_experiment" / "report" / "figures" / "every-rerun"
     assert drawn.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
     assert "Every rerun" in drawn.with_suffix(".html").read_text()
+
+
+def test_the_throw_away_metric_is_checked_selects_and_is_reported(tmp_path: Path) -> None:
+    metric, check = blocks(METRIC, "python")
+    (tmp_path / "my_metric.py").write_text(metric)
+    (tmp_path / "my_experiment.yaml").write_text(blocks(METRIC, "yaml")[0])
+    script = f"import sys; sys.path.insert(0, '.'); import my_metric\n{check}"
+    checked = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    assert "All@5" in checked.stdout
+    command = ["levelfield", "run", "my_experiment.yaml", *SMALLER, "--set", "methods=[contrastive]"]
+    assert "All@5" in follow(command, tmp_path)

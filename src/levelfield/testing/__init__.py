@@ -13,8 +13,17 @@ from __future__ import annotations
 from levelfield.testing._card import check_card
 from levelfield.testing._dataset import check_dataset
 from levelfield.testing._loss import check_loss
+from levelfield.testing._metric import check_metric
 from levelfield.testing._miner import check_miner
 from levelfield.testing._sampler import check_sampler
 from levelfield.testing._trunk import check_trunk
 
-__all__ = ["check_card", "check_dataset", "check_loss", "check_miner", "check_sampler", "check_trunk"]
+__all__ = [
+    "check_card",
+    "check_dataset",
+    "check_loss",
+    "check_metric",
+    "check_miner",
+    "check_sampler",
+    "check_trunk",
+]
