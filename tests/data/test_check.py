@@ -11,7 +11,7 @@ from PIL import Image, ImageEnhance
 from levelfield.data import Dataset, load
 from levelfield.data._duplicates import exact_groups, near_pairs, print_of
 from levelfield.data.check import check
-from levelfield.data.sheet import contact_sheet
+from levelfield.data.contact_sheet import contact_sheet
 from levelfield.errors import RunError
 
 

@@ -70,6 +70,13 @@ def test_every_published_optimum_lies_inside_its_search_range() -> None:
             assert method.space[row.parameter].contains(row.value), row
 
 
+def test_a_grid_that_no_memory_holds_is_refused(short: dict[str, Any]) -> None:
+    short["search"] = {"sampler": "grid"}
+    short["methods"] = [{"name": "triplet", "space": {"margin": [0.0, 1.0, "step", 1e-9]}}]
+    with pytest.raises(UsageError, match=r"its grid has 1e\+09 points.*narrow"):
+        resolve(lf.Experiment.build(**short))
+
+
 def test_a_grid_and_an_empty_space_end_the_search(short: dict[str, Any], tmp_path: Path) -> None:
     short["methods"] = [
         {"name": "triplet", "space": {"margin": [0.1, 0.2, 0.3]}},

@@ -16,6 +16,7 @@ from levelfield.data.views import DevelopmentView, open_development
 from levelfield.errors import UsageError
 from levelfield.losses import regularisers
 from levelfield.methods import Method
+from levelfield.protocol._optimise import LARGEST_GRID, grid_size
 from levelfield.published import DEFAULT_SOURCE
 from levelfield.records import DataIdentity, PluginIdentity, Recipe, RunSpec, TrunkIdentity
 from levelfield.registry import Registry, load_plugin_file, loaded_entry_points, plugin_digest_now
@@ -99,6 +100,11 @@ def resolve(experiment: Experiment) -> Resolved:
     resolved_methods = tuple(_method(experiment, spec) for spec in experiment.methods)
     for method in resolved_methods:
         first_point(experiment, method)  # refuses what cannot be the first trial
+        if experiment.search.sampler == "grid" and (size := grid_size(method.space)) > LARGEST_GRID:
+            raise UsageError(
+                f"method {method.name}: its grid has {size:.1g} points, more than {LARGEST_GRID:,}; narrow "
+                "its ranges with `space:`, or choose another search.sampler"
+            )
     view = _open(experiment)
     _check_batches(experiment, resolved_methods, view)
     return Resolved(
