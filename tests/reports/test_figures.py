@@ -11,8 +11,9 @@ import pytest
 
 from levelfield.cli._app import run_app
 from levelfield.compare import Measure, Trial, weigh
+from levelfield.files import read_json, write_json
 from levelfield.protocol import importance, searched_space
-from levelfield.records import Range, Search, read_json, write_json
+from levelfield.records import Range, Search
 from levelfield.reports.figures import charts_of, experiment, interactive, search, still
 from levelfield.space import Choice, Float, Int
 

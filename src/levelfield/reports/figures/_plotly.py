@@ -47,7 +47,7 @@ def draw_plotly(chart: Chart) -> go.Figure:
 def _legend(chart: Chart) -> dict[str, Any]:
     """Below the panels; above bars, whose slanted names need the room below."""
     if isinstance(chart, BarChart):
-        return {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 1, "xanchor": "right"}
+        return {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0.55, "xanchor": "center"}
     return {"orientation": "h", "y": -0.2}
 
 
