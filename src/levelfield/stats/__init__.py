@@ -9,29 +9,49 @@ from levelfield.stats._effects import cliffs_delta, cohens_d
 from levelfield.stats._friedman import Friedman, friedman
 from levelfield.stats._holm import holm
 from levelfield.stats._intervals import Interval, t_interval
+from levelfield.stats._judge import Estimate, JudgedPair, Judgement, PairVerdict, judge
 from levelfield.stats._paired import Difference, paired_bootstrap, paired_permutation
+from levelfield.stats._power import Budget, Components, cheapest_budget, components, detectable_difference
 from levelfield.stats._ranks import Standing, ranks, tournament
+from levelfield.stats._repetition import RepeatedNumber, RepeatVerdict, compare_repetition
+from levelfield.stats._table import ScoreTable, rerun_table, score_table
 
 __all__ = [
+    "Budget",
+    "Components",
     "Difference",
+    "Estimate",
     "Friedman",
     "Interval",
+    "JudgedPair",
+    "Judgement",
     "Pair",
+    "PairVerdict",
+    "RepeatVerdict",
+    "RepeatedNumber",
     "RerunNoise",
+    "ScoreTable",
     "Standing",
     "Verdict",
+    "cheapest_budget",
     "cliffs_delta",
     "cohens_d",
     "compare_pairs",
+    "compare_repetition",
+    "components",
     "critical_difference_diagram",
     "crossed_p_value",
+    "detectable_difference",
     "friedman",
     "half_width",
     "holm",
+    "judge",
     "paired_bootstrap",
     "paired_permutation",
     "ranks",
     "rerun_noise",
+    "rerun_table",
+    "score_table",
     "t_interval",
     "tournament",
     "verdict",
