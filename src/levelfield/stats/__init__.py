@@ -9,7 +9,9 @@ from levelfield.stats._effects import cliffs_delta, cohens_d
 from levelfield.stats._friedman import Friedman, friedman
 from levelfield.stats._holm import holm
 from levelfield.stats._intervals import Interval, t_interval
-from levelfield.stats._judge import Estimate, JudgedPair, Judgement, PairVerdict, judge
+from levelfield.stats._judge import judge
+from levelfield.stats._judgement import Estimate, JudgedPair, Judgement, PairVerdict
+from levelfield.stats._moderate import moderated
 from levelfield.stats._paired import Difference, paired_bootstrap, paired_permutation
 from levelfield.stats._power import Budget, Components, cheapest_budget, components, detectable_difference
 from levelfield.stats._ranks import Standing, ranks, tournament
@@ -46,6 +48,7 @@ __all__ = [
     "half_width",
     "holm",
     "judge",
+    "moderated",
     "paired_bootstrap",
     "paired_permutation",
     "ranks",

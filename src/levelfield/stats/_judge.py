@@ -1,4 +1,4 @@
-"""Which methods differ, which are equal for all that matters, and which may be the best: one verdict for each pair.
+"""Which methods differ, which are equal for all that matters, and which may be the best.
 
 All pairs are judged together: the chance that any two methods are called different that are not is ``alpha``,
 and so is the chance that the best method is missing among the leaders.
@@ -7,150 +7,16 @@ and so is the chance that the best method is missing among the leaders.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
-from scipy.special import stdtr
+from scipy.special import stdtr, stdtrit
 
-from levelfield.errors import UsageError, did_you_mean
+from levelfield.errors import UsageError
 from levelfield.stats._holm import holm
+from levelfield.stats._judgement import Estimate, JudgedPair, Judgement, PairVerdict
 from levelfield.stats._noise import Index, Noise, class_covariance, difference_noise
 from levelfield.stats._simultaneous import normal_scores, step_down, t_quantile
 from levelfield.stats._table import Array, ScoreTable
-
-PairVerdict = Literal["better", "worse", "equivalent", "undecided"]
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """One method's mean, as it would be on new classes of this kind and with new seeds.
-
-    Attributes:
-        method: Its name.
-        mean: Its score.
-        low: Lower end of its 95% interval (or of what ``alpha`` says), for this method alone.
-        high: Upper end.
-        df: Degrees of freedom of the interval.
-        class_error: Standard error from the choice of classes; NaN where it is not known.
-        replicate_error: Standard error that reruns (or searches) add; NaN where it is not known.
-        leads: Whether no other method was found better.
-        behind: By how much it may be behind the best at most, simultaneously for all methods; 0 for a method
-            that was found better than all others.
-    """
-
-    method: str
-    mean: float
-    low: float
-    high: float
-    df: float
-    class_error: float
-    replicate_error: float
-    leads: bool
-    behind: float
-
-
-@dataclass(frozen=True)
-class JudgedPair:
-    """Two methods compared.
-
-    Attributes:
-        first: One method.
-        second: The other.
-        difference: Of their means, first - second.
-        low: Lower end of the interval that holds for all pairs together.
-        high: Upper end. The interval of a pair that was found different never crosses 0.
-        df: Degrees of freedom of the difference.
-        p_value: Of no difference, for this pair alone.
-        p_adjusted: The same, corrected for all pairs.
-        verdict: What ``first`` is against ``second``.
-        margin: Largest difference that does not matter, if one was given.
-    """
-
-    first: str
-    second: str
-    difference: float
-    low: float
-    high: float
-    df: float
-    p_value: float
-    p_adjusted: float
-    verdict: PairVerdict
-    margin: float | None = None
-
-    @property
-    def negligible(self) -> bool:
-        """Whether the difference, real or not, is smaller than the margin."""
-        return self.margin is not None and -self.margin < self.low and self.high < self.margin
-
-    @property
-    def sentence(self) -> str:
-        """The verdict in plain words, in percentage points.
-
-        Example:
-            >>> print(JudgedPair("new", "old", 0.02, 0.01, 0.03, 9.0, 0.0001, 0.0004, "better").sentence)
-            new is better than old by 2.00 points [1.00, 3.00] (p < 0.001).
-        """
-        p = "p < 0.001" if self.p_adjusted < 0.001 else f"p = {self.p_adjusted:.3f}"
-        low, high, gap = 100 * self.low, 100 * self.high, 100 * self.difference
-        if self.verdict in ("better", "worse"):
-            if gap < 0:
-                low, high = -high, -low
-            small = f", less than the {_points(self.margin)} that matter" if self.negligible else ""
-            return (
-                f"{self.first} is {self.verdict} than {self.second} by {abs(gap):.2f} points "
-                f"[{low:.2f}, {high:.2f}] ({p}){small}."
-            )
-        if self.verdict == "equivalent":
-            return (
-                f"{self.first} and {self.second} are equivalent within {_points(self.margin)} points: "
-                f"difference {gap:+.2f} [{low:+.2f}, {high:+.2f}]."
-            )
-        if math.isinf(self.low):
-            return f"{self.first} and {self.second}: undecided, there is nothing to test a difference of {gap:+.2f} points by."
-        return (
-            f"{self.first} and {self.second}: undecided, difference {gap:+.2f} points "
-            f"[{low:+.2f}, {high:+.2f}] ({p})."
-        )
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """All methods of a table judged together.
-
-    Attributes:
-        estimates: One per method, best mean first.
-        pairs: Every pair, the better mean first, in the order of the means.
-        alpha: Chance of any false "better" or "worse".
-        margin: Largest difference that does not matter; None if no equivalence was asked for.
-        classes: How many classes counted as chance; 0 where there were no values per query.
-        reruns: The largest number of reruns per search of any method.
-        repeats: The largest number of searches of any method.
-        caveats: What these verdicts cannot say, one sentence each.
-    """
-
-    estimates: tuple[Estimate, ...]
-    pairs: tuple[JudgedPair, ...]
-    alpha: float
-    margin: float | None
-    classes: int
-    reruns: int
-    repeats: int
-    caveats: tuple[str, ...]
-
-    @property
-    def leaders(self) -> frozenset[str]:
-        """The methods that may be the best: none was found better than they."""
-        return frozenset(estimate.method for estimate in self.estimates if estimate.leads)
-
-    def pair(self, first: str, second: str) -> JudgedPair:
-        """The comparison of two methods, whichever of them comes first in it."""
-        for found in self.pairs:
-            if {found.first, found.second} == {first, second}:
-                return found
-        names = [estimate.method for estimate in self.estimates]
-        wrong = first if first not in names else second
-        raise UsageError(f'no comparison with "{wrong}"{did_you_mean(wrong, names)}')
 
 
 def judge(
@@ -161,11 +27,11 @@ def judge(
     draws: int = 20_000,
     seed: int = 0,
 ) -> Judgement:
-    """Judge all pairs of methods, with classes, seeds and (with several of them) searches counted as chance.
+    """Judge all pairs of methods, with classes, seeds and, if there are several, searches as chance.
 
-    A pair differs if its difference, over its standard error, is larger than the largest of all pairs would be in
-    all but ``alpha`` of experiments without differences (step-down). It is equivalent if its simultaneous interval
-    lies within ``equivalence`` of 0. Everything else is undecided.
+    A pair differs if its difference, over its standard error, is larger than the largest of all pairs would
+    be in all but ``alpha`` of experiments without differences (step-down). It is equivalent if its
+    simultaneous interval lies within ``equivalence`` of 0. Everything else is undecided.
 
     Args:
         table: The scores.
@@ -215,7 +81,8 @@ def _pairs(
 ) -> list[JudgedPair]:
     if not len(first):
         return []
-    gaps = table.means[first] - table.means[second]
+    means = table.means
+    gaps = means[first] - means[second]
     noise = difference_noise(table, first, second)
     error = np.sqrt(noise.variance)
     statistics = _ratio(gaps, error)
@@ -225,9 +92,8 @@ def _pairs(
     adjusted, critical = step_down(
         normal_scores(statistics, df), covariance, first, second, alpha=alpha, draws=draws, seed=seed
     )
-    adjusted = np.minimum(
-        adjusted, holm(p_values)
-    )  # the finer of the two where hardly any draw is as extreme
+    # Holm's is the finer one where hardly any draw is as extreme
+    adjusted = np.maximum(np.minimum(adjusted, holm(p_values)), p_values)
     half = np.where(np.isnan(error), np.inf, t_quantile(critical, df) * np.nan_to_num(error))
     found = []
     for k in range(len(first)):
@@ -260,7 +126,8 @@ def _verdict(gap: float, different: bool, low: float, high: float, margin: float
 
 def _estimates(table: ScoreTable, order: Index, pairs: list[JudgedPair], alpha: float) -> list[Estimate]:
     noise = difference_noise(table, order, np.full_like(order, len(table.methods)))
-    half = t_quantile(float(normal_scores(np.array([_two_sided(alpha)]), np.array([np.inf]))[0]), noise.df)
+    half = stdtrit(noise.df, np.full(len(order), 1 - alpha / 2))
+    means = table.means
     unknown = np.full(len(order), np.nan)
     classes = unknown if noise.classes is None else np.sqrt(noise.classes)
     replicates = unknown if noise.replicates is None else np.sqrt(noise.replicates)
@@ -275,7 +142,7 @@ def _estimates(table: ScoreTable, order: Index, pairs: list[JudgedPair], alpha: 
         behind[pair.first] = max(behind[pair.first], -pair.low)
     found = []
     for k, method in enumerate(order):
-        name, mean = table.methods[method], float(table.means[method])
+        name, mean = table.methods[method], float(means[method])
         width = float(half[k] * math.sqrt(noise.variance[k]))
         found.append(
             Estimate(
@@ -309,7 +176,7 @@ def _means_covariance(table: ScoreTable, noise: Noise, first: Index, second: Ind
 
 
 def _shares_of(between: Array) -> Array:
-    """Each method's part (M) of the variances of differences (M x M), such that parts of two sum up to them."""
+    """Each method's part (M) of the variances of differences (M x M), which sum up to them."""
     size = len(between)
     if size == 2:
         return np.full(2, between[0, 1] / 2)
@@ -327,8 +194,8 @@ def _caveats(table: ScoreTable) -> list[str]:
         found.append("Each method was trained once: luck of the seeds is not counted.")
     if trained.any() and table.repeats == 1:
         found.append(
-            "Each method was searched once: luck in the search is not counted, so verdicts are about the selected "
-            "hyperparameters, not about the methods."
+            "Each method was searched once: luck in the search is not counted, so verdicts are about the "
+            "selected hyperparameters, not about the methods."
         )
     return found
 
@@ -338,13 +205,3 @@ def _ratio(gaps: Array, error: Array) -> Array:
     known = np.isfinite(error) & (gaps != 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(known, gaps / error, 0.0)
-
-
-def _two_sided(alpha: float) -> float:
-    from scipy.special import ndtri
-
-    return float(-ndtri(alpha / 2))
-
-
-def _points(margin: float | None) -> str:
-    return f"{100 * (margin or 0):.3g}"

@@ -15,8 +15,8 @@ Array = NDArray[np.float64]
 def moderated(variances: Array, df: Array, *, pooled_df: float) -> tuple[Array, Array]:
     """Each variance (n) no less than what the others make likely, with its degrees of freedom (n).
 
-    Three reruns may agree by luck; so a variance is drawn towards the typical one, the more the more alike all
-    are. A variance that is larger than that keeps its own value: an unstable method stays unstable.
+    Three reruns may agree by luck; so a variance is drawn towards the typical one, the more the more alike
+    all are. A variance that is larger than that keeps its own value: an unstable method stays unstable.
 
     Args:
         variances: Estimates (n).
@@ -72,7 +72,7 @@ def shared_df(residuals: Sequence[Array], df: Array) -> float:
     Example:
         >>> a, b = np.array([1.0, -1.0, 0.0]), np.array([0.5, 0.5, -1.0])
         >>> shared_df([a, b], np.array([2.0, 2.0])), round(shared_df([a, 2 * a], np.array([2.0, 2.0])), 2)
-        (4.0, 2.22)
+        (4.0, 2.44)
     """
     count = len(residuals)
     if count == 1 or len({len(values) for values in residuals}) > 1:

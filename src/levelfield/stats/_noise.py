@@ -47,22 +47,22 @@ def difference_noise(table: ScoreTable, first: Index, second: Index) -> Noise:
         >>> values = {"a": [[0.5, 0.7, 0.9], [0.6, 0.8, 0.7]], "b": [[0.4, 0.7, 0.6], [0.5, 0.7, 0.7]]}
         >>> noise = difference_noise(score_table(values, classes=[0, 1, 2]), np.array([0]), np.array([1]))
         >>> noise.variance.round(5).tolist(), noise.df.round(1).tolist()
-        ([0.0025, ], [2.0])
+        ([0.00083], [2.0])
     """
     class_variance = class_df = None
     if table.pulls is not None and table.shares is not None:
         covariance = class_covariance(table)
-        class_variance = _of_pairs(covariance, first, second)
+        class_variance = of_pairs(covariance, first, second)
         class_df = _class_df(table.shares)
     found = _replicate_variance(table, first, second)
     if found is None or class_variance is None or class_df is None:
         return _one_source(class_variance, class_df, found, len(first))
     gross, df, per_replicate = found
-    twice = _of_pairs(residual_covariance(table), first, second) * per_replicate
+    twice = of_pairs(residual_covariance(table), first, second) * per_replicate
     net = np.maximum(gross - twice, 0.0)
     # Few replicates may agree by luck and then hide how few they are; so their weight in the degrees of
     # freedom is raised. docs/statistics.md shows what this is worth.
-    weighed = np.where(net > 0, gross, 0.0) * (1 + 5 / np.maximum(df, 1.0))
+    weighed = np.where(net > 0, gross, 0.0) * (1 + 4 / np.maximum(df, 1.0))
     total = class_variance + weighed
     spread = class_variance**2 / class_df + weighed**2 / np.maximum(df, 1.0)
     joint_df = np.divide(total**2, spread, out=np.full_like(total, class_df), where=spread > 0)
@@ -72,8 +72,8 @@ def difference_noise(table: ScoreTable, first: Index, second: Index) -> Noise:
 def class_covariance(table: ScoreTable) -> Array:
     """Covariance of the methods' means over the choice of classes (M+1 x M+1); 0 for the number 0.
 
-    Each class counts by its pull on the mean, enlarged by 1 / (1 - share) since the mean follows large classes
-    (Bell and McCaffrey's correction; for classes of one size the usual C / (C - 1)).
+    Each class counts by its pull on the mean, enlarged by 1 / (1 - share) since the mean follows large
+    classes (Bell and McCaffrey's correction; for classes of one size the usual C / (C - 1)).
     """
     assert table.pulls is not None and table.shares is not None
     means = table.pulls.sum(axis=1) / table.counts[:, None]
@@ -89,7 +89,8 @@ def residual_covariance(table: ScoreTable) -> Array:
     enlarged = (moves / (1 - table.shares)).reshape(len(moves), -1)
     common = there.astype(np.float64) @ there.T
     covariance = enlarged @ moves.reshape(len(moves), -1).T / np.maximum(common - 1, 1)
-    covariance[table.fixed] = covariance[:, table.fixed] = 0.0
+    covariance[table.fixed] = 0.0
+    covariance[:, table.fixed] = 0.0
     return _with_zero(covariance)
 
 
@@ -146,7 +147,7 @@ def _replicate_variance(table: ScoreTable, first: Index, second: Index) -> tuple
 
 
 def variance_over(values: Array) -> tuple[Array, Array]:
-    """Variance of each row (n x U) over what is not NaN, and its degrees of freedom; 0 and 0 where unknown."""
+    """Variance of each row (n x U) over what is not NaN, and its ``df``; 0 and 0 where unknown."""
     there = np.isfinite(values)
     count = there.sum(axis=1)
     filled = np.where(there, values, 0.0)
@@ -167,7 +168,8 @@ def _one_source(
     return Noise(None, variance, np.where(fixed, np.nan, variance), np.where(fixed, np.nan, df))
 
 
-def _of_pairs(covariance: Array, first: Index, second: Index) -> Array:
+def of_pairs(covariance: Array, first: Index, second: Index) -> Array:
+    """The variance of each difference (P) from the covariance of what is subtracted."""
     diagonal = np.diag(covariance)
     found: Array = np.maximum(diagonal[first] + diagonal[second] - 2 * covariance[first, second], 0.0)
     return found

@@ -110,7 +110,7 @@ def detectable_difference(
     Example:
         >>> parts = Components(classes=9e-4, seeds=2e-5, search=None, residual=0.0)
         >>> round(100 * detectable_difference(parts, methods=5, classes=100, reruns=10), 2)  # points
-        1.22
+        1.2
     """
     if methods < 2 or classes < 2 or reruns < 1 or repeats < 1 or reruns * repeats < 2:
         raise UsageError("power needs at least 2 methods, 2 classes and 2 reruns or searches")
@@ -193,7 +193,7 @@ def cheapest_budget(
 
 
 def _over_replicates(scores: Array) -> float:
-    """Variance of a paired difference over replicates (M x U, or M x S x R already centred), over all pairs."""
+    """Variance of a paired difference over replicates (M x U, or M x S x R and centred), over all pairs."""
     flat = scores.reshape(len(scores), -1)
     if len(flat) == 1:
         return 2 * float(variance_over(flat)[0][0])

@@ -50,8 +50,8 @@ def compare_repetition(
 ) -> list[RepeatedNumber[Key]]:
     """Compare the reruns' scores of a repetition with those of the original, number by number.
 
-    Each number is a two-sample t-test with one variance for both sides, which is what a faithful repetition has;
-    Holm's correction makes the chance of any false "different" in the whole repetition ``alpha`` at most.
+    Each number is a two-sample t-test with one variance for both sides, which is what a faithful repetition
+    has; Holm's correction makes the chance of any false "different" in the whole ``alpha`` at most.
 
     Args:
         before: Scores of the reruns, by whatever names the number (method, setting, metric).
@@ -59,7 +59,7 @@ def compare_repetition(
         groups: What kind of number each key is (setting and metric): numbers of one kind are on one scale and
             learn from each other how much reruns scatter. Each number is on its own by default.
         alpha: Chance that a faithful repetition is called different anywhere.
-        tolerance: What a single value each may differ by: a network that is not trained has no luck, only bits.
+        tolerance: What a single value each may differ by: an untrained network has no luck, only bits.
 
     Example:
         >>> runs = {"a": [0.50, 0.51, 0.52], "b": [0.40, 0.41, 0.40], "net": [0.3]}

@@ -1,23 +1,22 @@
 """Many differences, one error rate: the largest of all of them under "no difference", step by step.
 
-After Westfall and Young, and Romano and Wolf: the differences of all pairs are strongly related, so the largest
-of them is smaller than Bonferroni or Holm must assume.
+After Westfall and Young, and Romano and Wolf: the differences of all pairs are strongly related, so the
+largest of them is smaller than Bonferroni or Holm must assume.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri, stdtr, stdtrit
 
+from levelfield.stats._noise import Index, of_pairs
 from levelfield.stats._table import Array
 
-Index = NDArray[np.int64]
 CHUNK = 2_000  # draws at once: 30 methods then take 7 MB
 
 
 def normal_scores(statistics: Array, df: Array) -> Array:
-    """The standard normal value that is as unlikely as each t-statistic (P) with its degrees of freedom (P)."""
+    """The standard normal value that is as unlikely as each t-statistic (P) with its ``df`` (P)."""
     tail = np.maximum(stdtr(df, -np.abs(statistics)), 1e-300)
     scores: Array = -ndtri(tail)
     return scores
@@ -46,35 +45,37 @@ def step_down(
 
     Example:
         >>> pairs = np.array([0, 0, 1]), np.array([1, 2, 2])
-        >>> p, critical = step_down(np.array([3.0, 2.2, 0.5]), np.eye(3), *pairs, alpha=0.05, draws=20_000, seed=0)
-        >>> p.round(2).tolist(), round(critical, 2)  # Tukey's: 2.34
-        ([0.01, 0.06, 0.62], 2.34)
+        >>> scores = np.array([3.0, 2.2, 0.5])
+        >>> p, critical = step_down(scores, np.eye(3), *pairs, alpha=0.05, draws=20_000, seed=0)
+        >>> p.round(2).tolist(), round(critical, 2)  # Tukey's critical value: 2.34
+        ([0.01, 0.05, 0.61], 2.34)
     """
+    if len(scores) == 1:
+        alone: Array = 2 * stdtr(np.inf, -scores)
+        return alone, float(-ndtri(alpha / 2))
     order = np.argsort(-scores, kind="stable")
     first, second, sorted_scores = first[order], second[order], scores[order]
-    deviation = np.sqrt(np.maximum(_differences(covariance, first, second), 1e-300))
+    diagonal = np.diag(covariance)
+    variance = of_pairs(covariance, first, second)
+    # two methods of the same values never differ; what rounding leaves of them must not be blown up
+    varies = variance > 1e-12 * (diagonal[first] + diagonal[second])
+    scale = np.where(varies, 1 / np.sqrt(np.where(varies, variance, 1.0)), 0.0)
     root = _root(covariance)
     generator = np.random.default_rng(seed)
     exceeded = np.zeros(len(scores))
     largest = np.empty(draws)
     for start in range(0, draws, CHUNK):
         size = min(CHUNK, draws - start)
-        means = generator.standard_normal((size, len(root))) @ root.T
-        drawn = np.abs((means[:, first] - means[:, second]) / deviation)
+        means = root @ generator.standard_normal((len(root), size))
+        drawn = np.abs(means[first] - means[second]) * scale[:, None]
         # the largest of this pair and all that are less clear
-        running = np.maximum.accumulate(drawn[:, ::-1], axis=1)[:, ::-1]
-        exceeded += (running >= sorted_scores).sum(axis=0)
-        largest[start : start + size] = running[:, 0]
+        running = np.maximum.accumulate(drawn[::-1], axis=0)[::-1]
+        exceeded += (running >= sorted_scores[:, None]).sum(axis=1)
+        largest[start : start + size] = running[0]
     p_sorted = np.maximum.accumulate((exceeded + 1) / (draws + 1))
     adjusted = np.empty_like(p_sorted)
     adjusted[order] = np.minimum(p_sorted, 1.0)
     return adjusted, float(np.quantile(largest, 1 - alpha))
-
-
-def _differences(covariance: Array, first: Index, second: Index) -> Array:
-    diagonal = np.diag(covariance)
-    found: Array = diagonal[first] + diagonal[second] - 2 * covariance[first, second]
-    return found
 
 
 def _root(covariance: Array) -> Array:

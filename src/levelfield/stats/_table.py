@@ -1,7 +1,8 @@
 """The scores of several methods on one test set, brought into the form that the verdicts need.
 
-What is drawn anew when an experiment is repeated: the classes that are tested, and the seeds of a rerun. With
-several searches per method the search is drawn anew too; then a whole search with its reruns is one replicate.
+What is drawn anew when an experiment is repeated: the classes that are tested, and the seeds of a rerun.
+With several searches per method the search is drawn anew too; then a whole search with its reruns is one
+replicate.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ class ScoreTable:
     @property
     def counts(self) -> NDArray[np.int64]:
         """How many replicates each method has (M)."""
-        return np.isfinite(self.scores).sum(axis=1)
+        counts: NDArray[np.int64] = np.isfinite(self.scores).sum(axis=1)
+        return counts
 
 
 def score_table(
@@ -72,19 +74,20 @@ def score_table(
     Args:
         values: By method: values (R x Q) of Q queries in R reruns, or (S x R x Q) with S searches; higher is
             better. A failed rerun is a row of NaN. A query that is NaN in any other row is left out for all.
-        classes: The class of each query (Q). None treats every query as a class of its own, which is right only
-            if queries of one class are no more alike than others.
+        classes: The class of each query (Q). None treats every query as a class of its own, which is right
+            only if queries of one class are no more alike than others.
         fixed: Methods that would score the same every time.
 
     Example:
-        >>> table = score_table({"a": [[1.0, 0.0, 0.5]], "b": [[0.5, 0.0, 0.5]]}, classes=["cat", "cat", "dog"])
+        >>> values = {"a": [[1.0, 0.0, 0.5]], "b": [[0.5, 0.0, 0.5]]}
+        >>> table = score_table(values, classes=["cat", "cat", "dog"])
         >>> table.means.round(2).tolist(), table.shares.round(2).tolist()
         ([0.5, 0.33], [0.67, 0.33])
     """
     arrays = _stacked(values, 3, "(S x R x Q)")
     _check_fixed(fixed, values)
-    there = ~np.isnan(arrays).all(axis=3)
-    kept = np.isfinite(arrays[there]).all(axis=0)
+    there = np.isfinite(arrays).sum(axis=3) > 0
+    kept = np.asarray(np.isfinite(arrays[there]).all(axis=0))
     labels = np.arange(arrays.shape[3]) if classes is None else np.asarray(classes)
     if len(labels) != arrays.shape[3]:
         raise UsageError(f"{len(labels)} classes for {arrays.shape[3]} queries; give one per query")
@@ -125,8 +128,8 @@ def _table(
     shares: Array | None,
     fixed: Collection[str],
 ) -> ScoreTable:
-    for name, scored in zip(methods, np.isfinite(runs).any(axis=(1, 2)), strict=True):
-        if not scored:
+    for name, own in zip(methods, runs, strict=True):
+        if not np.isfinite(own).any():
             raise UsageError(f'"{name}" has no scored rerun; leave it out of the comparison')
     return ScoreTable(tuple(methods), runs, pulls, shares, np.array([name in fixed for name in methods]))
 
@@ -159,7 +162,7 @@ def _check_fixed(fixed: Collection[str], methods: Mapping[str, ArrayLike]) -> No
 
 
 def _replicates(runs: Array) -> Array:
-    """Reruns (M x S x R x C) by replicate (M x U x C): themselves, or their mean in each of several searches."""
+    """Reruns (M x S x R x C) by replicate (M x U x C): themselves, or their mean in each search."""
     if runs.shape[1] == 1:
         return runs[:, 0]
     there = np.isfinite(runs)
