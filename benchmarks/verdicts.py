@@ -305,7 +305,7 @@ def budget(args, rng):
     """Planned from 5 methods with 5 reruns: is the planned difference found in 80%?"""
     row("methods", "icc", "runs", "detectable, from the truth", "as estimated (10% to 90%)", "found")
     for methods, icc, (repeats, reruns) in itertools.product(
-        (2, 5, 14), (0.0, 0.4), ((1, 5), (1, 10), (3, 3))
+        args.methods, (0.0, 0.4), ((1, 5), (1, 10), (3, 3))
     ):
         plan = {"methods": methods, "classes": 100, "reruns": reruns, "repeats": repeats}
         pilots = [
