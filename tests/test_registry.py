@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
+from levelfield import losses
 from levelfield.errors import RunError, UsageError
-from levelfield.registry import Card, Entry, Registry, load_plugin_file
+from levelfield.registry import Card, Entry, Registry, load_plugin_file, loaded_plugins
 
 
 def make() -> Registry[Card]:
@@ -82,17 +86,71 @@ def test_plugin_files_load_once_and_name_what_is_wrong(tmp_path: Path) -> None:
     assert (tmp_path / "count").read_text() == "x"
 
 
-def test_a_plugin_from_outside_is_fingerprinted_by_its_file(tmp_path: Path) -> None:
-    from levelfield import losses
+LOSS = "import levelfield as lf\n{0}\n@lf.losses.register('{1}')\ndef f() -> None:\n    return {2}\n"
 
-    def fingerprint(text: str, name: str) -> str | None:
-        file = tmp_path / f"{name}.py"
-        file.write_text(text)
-        load_plugin_file(file)
-        return losses.registry[name].fingerprint
 
-    template = "import levelfield as lf\n@lf.losses.register('{0}')\ndef f() -> None:\n    return {1}\n"
-    first = fingerprint(template.format("outside_one", 1), "outside_one")
-    other = fingerprint(template.format("outside_two", 2), "outside_two")
+def write_loss(folder: Path, name: str, *, head: str = "", value: object = 1) -> Path:
+    folder.mkdir(exist_ok=True)
+    file = folder / f"{name}.py"
+    file.write_text(LOSS.format(head, name, value))
+    return file
+
+
+def test_a_plugin_from_outside_has_the_hash_of_its_file(tmp_path: Path) -> None:
+    for name, value in (("outside_one", 1), ("outside_two", 2)):
+        load_plugin_file(write_loss(tmp_path, name, value=value))
+    first, other = losses.registry["outside_one"].source, losses.registry["outside_two"].source
     assert first and other and first != other
-    assert losses.registry["triplet"].fingerprint is None
+    assert losses.registry["triplet"].source is None
+    assert loaded_plugins()["outside_one.py"] == first
+
+
+def test_the_hash_is_that_of_the_code_that_runs(tmp_path: Path) -> None:
+    """A file that is edited after it was imported keeps the hash of what was imported."""
+    file = write_loss(tmp_path, "outside_edited")
+    before = load_plugin_file(file)
+    write_loss(tmp_path, "outside_edited", value=2)
+    assert losses.registry["outside_edited"].source == before == load_plugin_file(file)
+
+
+def test_modules_beside_a_plugin_count_too(tmp_path: Path) -> None:
+    """An edited helper module, also one that another helper imports, makes another plug-in."""
+    code = "import sys; from levelfield.registry import load_plugin_file as f; print(f(sys.argv[1]))"
+    file = write_loss(tmp_path, "outside_alone", head="from kin import deep")
+    (tmp_path / "kin.py").write_text("import deep\n")
+    (tmp_path / "deep.py").write_text("A = 1\n")
+
+    def in_a_new_process() -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(file)], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    first = in_a_new_process()
+    assert in_a_new_process() == first
+    (tmp_path / "deep.py").write_text("A = 2\n")
+    assert in_a_new_process() != first
+
+
+def test_two_helpers_of_one_name_are_refused(tmp_path: Path) -> None:
+    for side in ("left", "right"):
+        file = write_loss(tmp_path / side, f"outside_{side}", head="import twin_helper")
+        (tmp_path / side / "twin_helper.py").write_text(f"SIDE = {side!r}\n")
+        if side == "left":
+            load_plugin_file(file)
+    with pytest.raises(UsageError, match="two plug-ins each bring a module called twin_helper"):
+        load_plugin_file(file)
+
+
+def test_a_family_is_named_by_its_package_and_version() -> None:
+    pytest.importorskip("pytorch_metric_learning")
+    version = metadata.version("pytorch-metric-learning")
+    assert losses.registry["pml:CircleLoss"].source == f"pytorch-metric-learning {version}"
+
+
+def test_a_plugin_that_exits_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "leaver.py"
+    file.write_text("import sys\nsys.exit(0)\n")
+    with pytest.raises(RunError, match=r"leaver\.py fails on import: it calls sys\.exit\(0\)"):
+        load_plugin_file(file)

@@ -9,18 +9,34 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import importlib.util
 import inspect
 import pkgutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Generic, TypeVar
 
+from levelfield import sources
 from levelfield.errors import RunError, UsageError, did_you_mean
+from levelfield.options import call, validated
+from levelfield.sources import Source, package_source
 from levelfield.space import Space
+
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "Card",
+    "Entry",
+    "Registry",
+    "load_entry_points",
+    "load_plugin_file",
+    "loaded_entry_points",
+    "loaded_plugins",
+    "package_source",
+    "plugin_digest_now",
+]
 
 ENTRY_POINT_GROUP = "levelfield.plugins"
 
@@ -49,6 +65,7 @@ class Entry(Generic[CardT]):
 
     target: Callable[..., Any]
     card: CardT
+    origin: Source | None = None
 
     @property
     def name(self) -> str:
@@ -61,16 +78,14 @@ class Entry(Generic[CardT]):
         return inspect.signature(self.target).parameters
 
     @property
-    def fingerprint(self) -> str | None:
-        """The hash of the file that defines a plug-in from outside the package, else None.
+    def source(self) -> str | None:
+        """Which code this is, as far as it is not part of this package; None if it is.
 
-        It becomes part of a run's identity: editing your own loss makes new runs, not stale results.
+        The hash of a plug-in's file as it was when it was imported, or the name and version of the package
+        that a family such as ``pml:`` takes it from. It is part of the identity of every run that uses the
+        plug-in: editing your own loss makes new runs, not stale results.
         """
-        module = inspect.getmodule(self.target)
-        if module is None or module.__name__.split(".")[0] == "levelfield":
-            return None
-        source = inspect.getsourcefile(self.target)
-        return hashlib.sha256(Path(source).read_bytes()).hexdigest()[:16] if source else None
+        return None if self.origin is None else self.origin.digest
 
 
 class Registry(Generic[CardT]):
@@ -89,9 +104,12 @@ class Registry(Generic[CardT]):
         levelfield.errors.UsageError: unknown shape "sqare"; did you mean "square"?
     """
 
-    def __init__(self, kind: str, card: type[CardT], *, package: str | None = None) -> None:
+    def __init__(
+        self, kind: str, card: type[CardT], *, package: str | None = None, supplied: Collection[str] = ()
+    ) -> None:
         self.kind = kind
         self._card = card
+        self._supplied = supplied  # parameters that the program gives, not the user
         self._package = package
         self._entries: dict[str, Entry[CardT]] = {}
         self._families: dict[str, Callable[[str], Entry[CardT]]] = {}
@@ -108,7 +126,8 @@ class Registry(Generic[CardT]):
                     f"give the one in {_origin(target)} another name"
                 )
             summary = fields.pop("summary", None) or (inspect.getdoc(target) or "").split("\n")[0]
-            self._entries[name] = Entry(target, self._card(name=name, summary=summary, **fields))
+            card = self._card(name=name, summary=summary, **fields)
+            self._entries[name] = Entry(target, card, sources.source_of(target))
             return target
 
         return add
@@ -144,20 +163,17 @@ class Registry(Generic[CardT]):
         return sorted(self._entries)
 
     def create(self, name: str, /, *args: Any, **options: Any) -> Any:
-        """Make the plug-in called ``name``; unknown options are refused with a suggestion."""
+        """Make the plug-in called ``name``; options that it cannot take are refused."""
         entry = self[name]
-        self.check_options(entry, options)
-        return entry.target(*args, **options)
+        plugin = f'{self.kind} "{entry.name}"'
+        return call(
+            entry.target, *args, plugin=plugin, options=validated(entry.target, options, plugin=plugin)
+        )
 
-    def check_options(self, entry: Entry[CardT], options: Mapping[str, object]) -> None:
-        """Refuse options that the plug-in does not take."""
-        parameters = entry.parameters
-        if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
-            return
-        for option in options:
-            if option not in parameters:
-                hint = did_you_mean(option, parameters)
-                raise UsageError(f'{self.kind} "{entry.name}" has no parameter "{option}"{hint}')
+    def check_options(self, entry: Entry[CardT], options: Mapping[str, Any]) -> dict[str, Any]:
+        """A user's options, checked by name and type, as the plug-in is to get them."""
+        plugin = f'{self.kind} "{entry.name}"'
+        return validated(entry.target, options, plugin=plugin, supplied=self._supplied)
 
     def _fill(self) -> None:
         if self._filled:
@@ -170,6 +186,7 @@ class Registry(Generic[CardT]):
 
 
 _entry_points_loaded = False
+_entry_point_names: set[str] = set()
 
 
 def load_entry_points() -> None:
@@ -180,33 +197,76 @@ def load_entry_points() -> None:
     _entry_points_loaded = True
     for point in entry_points(group=ENTRY_POINT_GROUP):
         try:
-            point.load()
-        except Exception as error:
+            name = f"{point.name} ({point.value})"
+            _entry_point_names.add(name)
+            with sources.loading(name) as source:
+                point.load()
+                source.digest = sources.package_digest(point.module)
+        except (Exception, SystemExit) as error:
             raise RunError(
-                f'plug-in "{point.name}" ({point.value}) cannot be imported: {error}; mend or uninstall it'
+                f'plug-in "{point.name}" ({point.value}) cannot be imported: {_what_happened(error)}; '
+                "mend or uninstall it"
             ) from error
 
 
-def load_plugin_file(path: str | Path) -> None:
-    """Run a user's Python file so that its ``@register`` decorators take effect; once per file."""
+def loaded_plugins() -> dict[str, str]:
+    """Every plug-in file and entry point that this process has loaded: its name and its hash."""
+    return sources.loaded()
+
+
+def loaded_entry_points() -> dict[str, str]:
+    """The entry points among :func:`loaded_plugins`."""
+    return {name: digest for name, digest in sources.loaded().items() if name in _entry_point_names}
+
+
+def plugin_digest_now(path: str | Path) -> str:
+    """The hash that :func:`load_plugin_file` would give, were the file loaded now."""
+    return sources.file_digest(Path(path).resolve())
+
+
+def load_plugin_file(path: str | Path) -> str:
+    """Run a user's Python file so that its ``@register`` decorators take effect; once per file.
+
+    Returns:
+        The hash of the file, and of the modules that it imports from its own folder, as they were when they
+        were imported; see :mod:`levelfield.sources`.
+    """
     file = Path(path).resolve()
     if not file.is_file():
         raise UsageError(f"plug-in file {path} does not exist; check `plugins` in the experiment file")
-    name = f"levelfield_plugin_{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"
-    if name in sys.modules:
-        return
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
+    if file.suffix != ".py":
         raise UsageError(f"plug-in file {path} is not a Python file; it must end in .py")
-    module = importlib.util.module_from_spec(spec)
+    name = f"levelfield_plugin_{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"
+    known = sys.modules.get(name)
+    if known is not None:
+        return str(known.__dict__[_DIGEST])
+    module = ModuleType(name)
+    module.__file__ = str(file)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
-    except Exception as error:
+        with sources.loading(_shown_name(file)) as source:
+            source.digest = sources.run_file(file, module)
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
         if isinstance(error, UsageError):
             raise
-        raise RunError(f"plug-in file {path} fails on import: {type(error).__name__}: {error}") from error
+        raise RunError(f"plug-in file {path} fails on import: {_what_happened(error)}") from error
+    module.__dict__[_DIGEST] = source.digest
+    return source.digest
+
+
+_DIGEST = "__levelfield_digest__"
+
+
+def _shown_name(file: Path) -> str:
+    """The file's name; with its folder's name if another plug-in file has the same one."""
+    return file.name if file.name not in sources.loaded() else f"{file.parent.name}/{file.name}"
+
+
+def _what_happened(error: BaseException) -> str:
+    if isinstance(error, SystemExit):
+        return f"it calls sys.exit({error.code!r}) when it is imported"
+    return f"{type(error).__name__}: {error}"
 
 
 def _origin(target: Callable[..., Any]) -> str:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from levelfield import files
 from levelfield.cli._app import run_app
 from levelfield.errors import RunError
-from levelfield.records import _atomic
 
 
 @pytest.fixture
@@ -34,6 +34,26 @@ def fails(capsys: pytest.CaptureFixture[str], arguments: list[str], *, code: int
     assert len(lines) == 1, captured.err
     assert "Traceback" not in captured.err
     return lines[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["rnu"], 'has no verb "rnu"; did you mean "run"?'),
+        (["data", "prepaer"], 'has no verb "prepaer"; did you mean "prepare"?'),
+        (["study", "nothing"], "choose from metrics-on-random"),
+        (["run", "x.yaml", "--sett", "a=1"], 'has no option --sett; did you mean "--set"?'),
+        (["--verson"], 'has no option --verson; did you mean "--version"?'),
+        (["run"], "Missing argument"),
+        (["run", "a.yaml", "b.yaml"], "unexpected extra argument"),
+    ],
+)
+def test_a_command_that_does_not_exist_is_told_the_nearest_one(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], expected: str
+) -> None:
+    line = fails(capsys, arguments, code=2)
+    assert expected in line
+    assert "--help" in line
 
 
 @pytest.mark.parametrize(
@@ -114,7 +134,7 @@ def test_a_full_disk_loses_nothing(
 ) -> None:
     """After some writes the disk is full: one line; once there is room again, the rest is computed."""
     out, arguments = tmp_path / "out", ["run", str(file), "--quiet", "--set", "methods=[triplet]"]
-    real, left = os.fsync, [25]
+    real, left = os.fsync, [50]
 
     def fsync(descriptor: int) -> None:
         left[0] -= 1
@@ -122,7 +142,7 @@ def test_a_full_disk_loses_nothing(
             raise OSError(28, "No space left on device")
         real(descriptor)
 
-    monkeypatch.setattr(_atomic.os, "fsync", fsync)
+    monkeypatch.setattr(os, "fsync", fsync)
     line = fails(capsys, [*arguments, "--out", str(out)], code=1)
     assert "No space left on device" in line and "finished work is kept" in line
     finished = {path: path.read_bytes() for path in out.glob("runs/*/result.json")}
@@ -150,7 +170,7 @@ def test_a_read_only_disk(
 def test_a_damaged_record_is_named(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("{")
     with pytest.raises(RunError, match=r"x\.json is damaged"):
-        _atomic.read_json(tmp_path / "x.json")
+        files.read_json(tmp_path / "x.json")
 
 
 def test_debug_shows_the_traceback(file: Path) -> None:

@@ -1,6 +1,6 @@
 """The experiment file: its schema, its presets, and how it is read."""
 
-from levelfield.config._load import parse_yaml, preset_names, preset_text, read_preset
+from levelfield.config._load import build, merge, parse_yaml, preset_names, preset_text, read_preset
 from levelfield.config._schema import (
     BatchSpec,
     ConfirmSpec,
@@ -11,8 +11,10 @@ from levelfield.config._schema import (
     MethodSpec,
     OptimizerSpec,
     Plugin,
+    Scalar,
     ScheduleSpec,
     SearchSpec,
+    Section,
     SplitSpec,
     TrainingSpec,
     TransformSpec,
@@ -29,12 +31,16 @@ __all__ = [
     "MethodSpec",
     "OptimizerSpec",
     "Plugin",
+    "Scalar",
     "ScheduleSpec",
     "SearchSpec",
+    "Section",
     "SplitSpec",
     "TrainingSpec",
     "TransformSpec",
     "TrunkSpec",
+    "build",
+    "merge",
     "parse_yaml",
     "preset_names",
     "preset_text",

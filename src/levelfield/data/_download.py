@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import os
 import re
 import shutil
 import ssl
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from levelfield.errors import RunError, UsageError
+from levelfield.files import flush_folder
 
 Progress = Callable[[int, int], None]  # bytes there so far, and of the whole file (0 if unknown)
 _CHUNK = 1 << 20
@@ -68,6 +70,7 @@ def download(
             ) from error
         verify(part, md5)
         part.replace(target)
+        flush_folder(target.parent)
         return
     raise UnreachableError(
         f"cannot fetch {target.name} ({'; '.join(reasons)}); give the command again to go on"
@@ -108,6 +111,8 @@ def _fetch(url: str, part: Path, progress: Progress) -> None:
             stream.truncate(start)
             stream.seek(start)
             done = _copy(response, stream, start, total, progress)
+            stream.flush()
+            os.fsync(stream.fileno())
     if total and done != total:
         raise ConnectionError(f"the connection ended after {done:,} of {total:,} bytes")
 

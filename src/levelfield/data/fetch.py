@@ -11,6 +11,7 @@ from levelfield.data._archive import is_archive, unpack
 from levelfield.data._dataset import DatasetCard, Download
 from levelfield.data._download import UnreachableError, download, md5_of, read_text
 from levelfield.errors import RunError, UsageError, did_you_mean
+from levelfield.files import write_text
 
 Say = Callable[[str], None]
 Progress = Callable[[str, int, int], None]  # file name, bytes so far, bytes in all (0 if unknown)
@@ -91,7 +92,7 @@ def _fetch_file(file: Download, root: Path, say: Say, progress: Callable[[int, i
     if is_archive(target):
         say(f"unpacking {file.file}")
         files = unpack(target, root / file.into)
-        done.write_text(files[0].relative_to(root).as_posix() if files else ".", encoding="utf-8")
+        write_text(done, files[0].relative_to(root).as_posix() if files else ".")
         say(f"{len(files):,} files unpacked; {target} is no longer needed")
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from levelfield.geometry import Tuples
 from levelfield.losses import LossCard, registry
 from levelfield.losses._classification import check_labels
-from levelfield.miners import Tuples
-from levelfield.miners._pml import (
+from levelfield.miners.pml_bridge import (
     factory,
     find_class,
     module,
@@ -20,7 +20,7 @@ from levelfield.miners._pml import (
     to_pml,
     with_parts,
 )
-from levelfield.registry import Entry
+from levelfield.registry import Entry, package_source
 from levelfield.seeds import seed_for
 
 REFUSED = {
@@ -94,6 +94,7 @@ def resolve(name: str) -> Entry[LossCard]:
             tuples=_tuples(found),
             own_lr=classifies or "learn_beta" in parameters,
         ),
+        package_source("pytorch-metric-learning"),
     )
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import gammaln
 
-from levelfield.metrics._contingency import Contingency, Counts
+from levelfield.metrics._clusters import Contingency, Counts
 from levelfield.metrics._registry import register
 
 
-@register("nmi", kind="clustering")
+@register("nmi", higher_is_better=True, label="NMI", unit="percent", kind="clustering")
 def nmi(table: Contingency) -> float:
     """Normalised mutual information, 2 I(class; cluster) / (H(class) + H(cluster)).
 
     Example:
-        >>> from levelfield.metrics._contingency import contingency
+        >>> from levelfield.metrics._clusters import contingency
         >>> nmi(contingency([0, 0, 1, 1], [7, 7, 3, 3]))
         1.0
     """
@@ -24,7 +24,7 @@ def nmi(table: Contingency) -> float:
     return float(np.clip(2 * _mutual_information(table) / entropies, 0.0, 1.0))
 
 
-@register("ami", kind="clustering")
+@register("ami", higher_is_better=True, label="AMI", unit="percent", kind="clustering")
 def ami(table: Contingency) -> float:
     """Adjusted mutual information: NMI less what chance would give, so random clusters score 0."""
     mean_entropy = (_entropy(table.classes) + _entropy(table.clusters)) / 2
@@ -35,7 +35,7 @@ def ami(table: Contingency) -> float:
     return float((_mutual_information(table) - expected) / (room if abs(room) > 1e-15 else 1e-15))
 
 
-@register("f1", kind="clustering")
+@register("f1", higher_is_better=True, label="F1", unit="percent", kind="clustering")
 def f1(table: Contingency) -> float:
     """F1 over pairs of samples: a pair of one cluster is right if it is of one class."""
 

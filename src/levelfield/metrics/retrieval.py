@@ -9,69 +9,77 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from levelfield.metrics._hits import Hits
 from levelfield.metrics._registry import register
+from levelfield.metrics._relevance import Hits
 
 REALITY_CHECK = "A Metric Learning Reality Check (ECCV 2020)"
 REVISITING = "Revisiting Training Strategies and Generalization Performance in DML (ICML 2020)"
 
 
-@register("precision_at_1", depth=1, first=True, paper=REALITY_CHECK)
+@register(
+    "precision_at_1",
+    higher_is_better=True,
+    label="P@1",
+    unit="percent",
+    depth=1,
+    first=True,
+    paper=REALITY_CHECK,
+)
 def precision_at_1(hits: Hits) -> Tensor:
     """Whether the nearest item is relevant (the same as recall_at_1)."""
     return precision_at_k(hits, k=1)
 
 
-@register("r_precision", depth="r", paper=REALITY_CHECK)
+@register("r_precision", higher_is_better=True, label="RP", unit="percent", depth="r", paper=REALITY_CHECK)
 def r_precision(hits: Hits) -> Tensor:
     """The share of relevant items among the nearest R."""
     return hits.count(hits.rank <= hits.relevant[hits.row]) / hits.relevant
 
 
-@register("map_at_r", depth="r", paper=REALITY_CHECK)
+@register("map_at_r", higher_is_better=True, label="MAP@R", unit="percent", depth="r", paper=REALITY_CHECK)
 def map_at_r(hits: Hits) -> Tensor:
     """Mean average precision at R: the sum of j / rank_j over rank_j <= R, divided by R."""
     return hits.total(hits.nth / hits.rank, hits.rank <= hits.relevant[hits.row]) / hits.relevant
 
 
-@register("map_c", depth="r+1", paper=REVISITING)
+@register("map_c", higher_is_better=True, label="mAP@C", unit="percent", depth="r+1", paper=REVISITING)
 def map_c(hits: Hits) -> Tensor:
     """The mAP of "Revisiting Training Strategies": map_at_r with the query counted in R; never 1."""
     own = hits.relevant + 1
     return hits.total(hits.nth / hits.rank, hits.rank <= own[hits.row]) / own
 
 
-@register("recall_at_K", depth="k", first=True)
+@register("recall_at_K", higher_is_better=True, label="R@K", unit="percent", depth="k", first=True)
 def recall_at_k(hits: Hits, *, k: int) -> Tensor:
     """Whether at least one of the nearest K items is relevant."""
     return hits.count((hits.nth == 1) & (hits.rank <= k))
 
 
-@register("precision_at_K", depth="k")
+@register("precision_at_K", higher_is_better=True, label="P@K", unit="percent", depth="k")
 def precision_at_k(hits: Hits, *, k: int) -> Tensor:
     """The share of relevant items among the nearest K."""
     return hits.count(hits.rank <= k) / k
 
 
-@register("map_at_K", depth="k")
+@register("map_at_K", higher_is_better=True, label="mAP@K", unit="percent", depth="k")
 def map_at_k(hits: Hits, *, k: int) -> Tensor:
     """Mean average precision of the nearest K, divided by min(R, K): the landmark challenge's mAP@100."""
     return hits.total(hits.nth / hits.rank, hits.rank <= k) / hits.relevant.clamp(max=k)
 
 
-@register("map", depth="all")
+@register("map", higher_is_better=True, label="mAP", unit="percent", depth="all")
 def mean_average_precision(hits: Hits) -> Tensor:
     """Mean average precision over the whole ranking: the mean of j / rank_j."""
     return hits.total(hits.nth / hits.rank, hits.rank > 0) / hits.relevant
 
 
-@register("mrr", depth="all", first=True)
+@register("mrr", higher_is_better=True, label="MRR", unit="percent", depth="all", first=True)
 def mean_reciprocal_rank(hits: Hits) -> Tensor:
     """One over the rank of the first relevant item."""
     return hits.total(1.0 / hits.rank, hits.nth == 1)
 
 
-@register("ndcg_at_K", depth="k")
+@register("ndcg_at_K", higher_is_better=True, label="nDCG@K", unit="percent", depth="k")
 def ndcg_at_k(hits: Hits, *, k: int) -> Tensor:
     """Discounted gain (1 / log2(1 + rank)) of the nearest K, relative to that of a perfect ranking."""
     gain = hits.total(1.0 / torch.log2(1.0 + hits.rank.double()), hits.rank <= k)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from levelfield.miners import MinerCard, Triplets, Tuples, registry
 from levelfield.miners._draw import Drawing
-from levelfield.miners._pml import (
+from levelfield.miners.pml_bridge import (
     factory,
     find_class,
     from_pml,
@@ -17,7 +17,7 @@ from levelfield.miners._pml import (
     parameters_of,
     with_parts,
 )
-from levelfield.registry import Entry
+from levelfield.registry import Entry, package_source
 
 REFUSED = {"EmbeddingsAlreadyPackagedAsTriplets": "expects batches that are triplets already"}
 
@@ -63,4 +63,5 @@ def resolve(name: str) -> Entry[MinerCard]:
             summary=f"{name} of pytorch-metric-learning.",
             finds="triplets" if isinstance(probe, Triplets) else "pairs",
         ),
+        package_source("pytorch-metric-learning"),
     )

@@ -11,7 +11,7 @@ from levelfield.errors import UsageError, did_you_mean
 from levelfield.models import registry
 from levelfield.models._download import no_vain_retries
 from levelfield.models._trunk import InputRecipe, StateDict, Trunk, TrunkCard
-from levelfield.registry import Entry
+from levelfield.registry import Entry, package_source
 
 
 @registry.family("timm")
@@ -32,7 +32,7 @@ def resolve(name: str) -> Entry[TrunkCard]:
         image_size=config.input_size[-1] if config else 0,
         pretrained=bool(config and config.has_weights),
     )
-    return Entry(create, card)
+    return Entry(create, card, package_source("timm"))
 
 
 def timm_trunk(name: str, /, *, in_channels: int = 3, **options: Any) -> Trunk:

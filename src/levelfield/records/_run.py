@@ -1,35 +1,18 @@
-"""A run's folder: spec, log, best weights, resumable state, result, provenance."""
+"""A run's folder: spec, log, result, provenance. Weights and resumable state lie beside them (``train``)."""
 
 from __future__ import annotations
 
-import fcntl
-import io
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
 
-import torch
-from pydantic import BaseModel, ConfigDict, ValidationError
-from safetensors.torch import load_file, save
-from torch import Tensor
-
+from levelfield import files
 from levelfield.errors import RunError
-from levelfield.records import _atomic
+from levelfield.records import _version1
 from levelfield.records._identity import SCHEMA_VERSION, RunSpec
-
-
-class RunResult(BaseModel):
-    """How a run ended. Nothing in it depends on time or machine."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    status: Literal["complete", "diverged"]
-    reason: str = ""
-    best_epoch: int = 0
-    last_epoch: int = 0
-    validation: dict[str, float] = {}
+from levelfield.records._models import EpochLine, Provenance, RunResult
+from levelfield.records._parse import parse, read_record
 
 
 class RunFolder:
@@ -41,11 +24,7 @@ class RunFolder:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Hold the run alone: a worker that outlived its killed parent must end before we begin."""
-        with _atomic.disk_errors(self.path):
-            self.path.mkdir(parents=True, exist_ok=True)
-            file = (self.path / ".lock").open("w")
-        with file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with files.lock(self.path / ".lock"):
             for left_behind in self.path.glob(".*.tmp"):  # by a process that was killed while writing
                 left_behind.unlink()
             yield
@@ -54,75 +33,49 @@ class RunFolder:
         """Write the spec; refuse a folder that an older schema wrote."""
         file = self.path / "spec.json"
         if file.exists():
-            found = _atomic.read_json(file).get("schema_version")
+            found = files.read_json(file).get("schema_version")
             if found != SCHEMA_VERSION:
                 raise RunError(
                     f"{self.path} was written by schema {found}, this is schema {SCHEMA_VERSION}; "
                     "choose a new --out folder, or read it with the version that wrote it"
                 )
             return
-        _atomic.write_json(file, spec.model_dump(mode="json"))
+        files.write_json(file, spec.model_dump(mode="json"))
 
     def spec(self) -> RunSpec:
         """The spec as written."""
-        return RunSpec.model_validate(_atomic.read_json(self.path / "spec.json"))
+        return read_record(RunSpec, self.path / "spec.json", upgrade=_version1.upgrade_spec)
 
     def result(self) -> RunResult | None:
         """The result, or None while the run is unfinished."""
         file = self.path / "result.json"
-        if not file.exists():
-            return None
-        try:
-            return RunResult.model_validate(_atomic.read_json(file))
-        except ValidationError as error:
-            raise RunError(
-                f"{file} does not fit this version; delete it and give the same command again"
-            ) from error
+        return read_record(RunResult, file) if file.exists() else None
 
-    def finish(self, result: RunResult, provenance: dict[str, Any]) -> None:
-        """Write the result (the mark of a finished run) and drop the resumable state."""
-        _atomic.write_json(self.path / "provenance.json", provenance)
-        _atomic.write_json(self.path / "result.json", result.model_dump(mode="json"))
-        (self.path / "state.pt").unlink(missing_ok=True)
+    def provenance(self) -> Provenance | None:
+        """Where the result comes from, or None if that is not known."""
+        file = self.path / "provenance.json"
+        return read_record(Provenance, file) if file.exists() else None
 
-    def log(self) -> list[dict[str, Any]]:
-        """The per-epoch log."""
-        return _atomic.read_lines(self.path / "epochs.jsonl")
+    def finish(self, result: RunResult, provenance: Provenance) -> None:
+        """Write the result, which marks the run as finished."""
+        files.write_json(self.path / "provenance.json", provenance.model_dump(mode="json"))
+        files.write_json(self.path / "result.json", result.model_dump(mode="json"))
 
-    def append_log(self, line: dict[str, Any]) -> None:
-        """Add one epoch to the log."""
-        _atomic.append_line(self.path / "epochs.jsonl", line)
+    def log(self) -> list[EpochLine]:
+        """The measurements, in order."""
+        file = self.path / "epochs.jsonl"
+        return [parse(EpochLine, _version1.upgrade_epoch(line), file) for line in files.read_lines(file)]
+
+    def append_log(self, line: EpochLine) -> None:
+        """Add one measurement."""
+        files.append_line(self.path / "epochs.jsonl", line.model_dump(mode="json"))
 
     def rewind_log(self, last_epoch: int) -> None:
         """Forget epochs after ``last_epoch``: they were logged after the state that we resume from."""
-        kept = [line for line in self.log() if line["epoch"] <= last_epoch]
+        kept = [line.model_dump(mode="json") for line in self.log() if line.epoch <= last_epoch]
         text = "".join(json.dumps(line, sort_keys=True, allow_nan=False) + "\n" for line in kept)
-        _atomic.write_text(self.path / "epochs.jsonl", text)
+        files.write_text(self.path / "epochs.jsonl", text)
 
-    def save_weights(self, tensors: dict[str, Tensor]) -> None:
-        """Keep the best weights."""
-        whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-        _atomic.write_bytes(self.path / "best.safetensors", save(whole))
-
-    def weights(self) -> dict[str, Tensor]:
-        """The best weights."""
-        file = self.path / "best.safetensors"
-        if not file.exists():
-            raise RunError(
-                f"{file} is missing; delete the folder {self.path} and give the same command again"
-            )
-        return load_file(file)
-
-    def save_state(self, state: dict[str, Any]) -> None:
-        """Keep what is needed to go on after a kill."""
-        buffer = io.BytesIO()
-        torch.save(state, buffer)
-        _atomic.write_bytes(self.path / "state.pt", buffer.getvalue())
-
-    def state(self) -> dict[str, Any] | None:
-        """The last saved state, or None."""
-        file = self.path / "state.pt"
-        if not file.exists():
-            return None
-        state: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
-        return state
+    def size(self) -> int:
+        """The bytes of all its files."""
+        return sum(file.stat().st_size for file in self.path.iterdir())

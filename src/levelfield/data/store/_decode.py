@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import pickle
 import signal
-import threading
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -20,6 +18,7 @@ import torch
 from levelfield.data._dataset import Images, Rows
 from levelfield.data.transforms._resample import resize_shorter
 from levelfield.errors import RunError
+from levelfield.processes import end_with_parent
 
 Pixels: TypeAlias = npt.NDArray[np.uint8]
 START_METHOD = "spawn"  # a fork of a process with torch's threads may hang
@@ -110,15 +109,7 @@ def _start_worker(images: Images, resize: int | None) -> None:
     _work = (images, resize)
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    threading.Thread(target=_die_with_parent, daemon=True).start()
-
-
-def _die_with_parent() -> None:
-    """A killed parent cannot tell its workers; they would wait for work for ever."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    end_with_parent()
 
 
 def _decode_chunk(rows: list[int]) -> list[Pixels | str]:

@@ -18,8 +18,9 @@ from levelfield.data.store._format import (
     store_path,
     write_manifest,
 )
-from levelfield.data.store._writer import Writer, exclusive
+from levelfield.data.store._writer import Writer
 from levelfield.errors import RunError, UsageError
+from levelfield.files import flush_folder, lock, make_folder
 
 Progress = Callable[[int, int], None]
 Unreadable = tuple[tuple[int, str], ...]
@@ -74,10 +75,11 @@ def prepare(
         if path.exists() and not _reopen(dataset, path, partial, unreadable):
             progress(len(dataset), len(dataset))
             return path
-        partial.mkdir(parents=True, exist_ok=True)
-        with exclusive(partial):
+        make_folder(partial)
+        with lock(partial, busy=f"another process is preparing {partial}; wait until it has finished"):
             _fill(dataset, partial, resize=resize, workers=workers, policy=unreadable, progress=progress)
             partial.rename(path)
+            flush_folder(path.parent)
     except OSError as error:
         raise RunError(
             f"cannot write the image store {partial}: {error.strerror or error}; what was prepared is kept: "

@@ -7,14 +7,12 @@ import hashlib
 import os
 import time
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from levelfield.data.store._format import IMAGES, INDEX, RECORD, Records, sizes
-from levelfield.errors import RunError
 
 COMMIT_BYTES = 64 << 20
 COMMIT_SECONDS = 5.0
@@ -82,25 +80,6 @@ class Writer:
         for file, length in ((self._images, self.size), (self._index, self._index_size)):
             os.ftruncate(file, length)
             os.lseek(file, length, os.SEEK_SET)
-
-
-@contextlib.contextmanager
-def exclusive(path: Path) -> Iterator[None]:
-    """Hold the unfinished store in ``path`` alone; the lock goes with the process, however it ends."""
-    try:
-        import fcntl
-    except ImportError:  # Windows does not let two processes write the same file anyway
-        yield
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise RunError(f"another process is preparing {path}; wait until it has finished") from error
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _sound_records(raw: bytes, size: int) -> Records:
