@@ -165,7 +165,7 @@ def test_a_fixed_network_has_no_luck_of_the_seed():
 def test_two_fixed_networks_without_queries_cannot_be_told_apart():
     pair = judge(rerun_table({"x": [0.5], "y": [0.6]}, fixed=["x", "y"]), equivalence=0.5).pairs[0]
     assert (pair.verdict, pair.p_adjusted, pair.low, pair.high) == ("undecided", 1.0, -np.inf, np.inf)
-    assert "nothing to test it by" in pair.sentence
+    assert "nothing to test it by" in pair.sentence()
     mixed = judge(rerun_table({"x": [0.5], "y": [0.6], "z": [0.1, 0.11, 0.1]}, fixed=["x", "y"]))
     assert mixed.pair("x", "y").verdict == "undecided"
     assert mixed.pair("x", "z").verdict == "better"
@@ -243,10 +243,23 @@ def test_sentences_say_different_equivalent_or_undecided():
     scores = {"new": hard + 0.03 + noise(), "old": hard + noise(), "twin": hard + noise()}
     table = score_table(scores, classes=np.arange(400) // 10)
     within = judge(table, equivalence=0.02)
-    assert within.pair("new", "old").sentence.startswith("new is better than old by 2.94 points [")
-    assert " are equivalent within 2 points: difference " in within.pair("old", "twin").sentence
-    assert ": undecided, difference " in judge(table).pair("old", "twin").sentence
-    assert "less than the 20 that matter" in judge(table, equivalence=0.2).pair("new", "old").sentence
+    assert within.pair("new", "old").sentence().startswith("new is better than old by 2.94 points [")
+    assert " are equivalent within 2.00 points: difference " in within.pair("old", "twin").sentence()
+    assert ": undecided, difference " in judge(table).pair("old", "twin").sentence()
+    assert "less than the 20.00 that matter" in judge(table, equivalence=0.2).pair("new", "old").sentence()
+
+
+def test_where_less_is_better_the_same_is_found_the_other_way_round():
+    values = class_means(np.random.default_rng(16), methods=4, reruns=4) + np.arange(4)[:, None, None, None]
+    more, less = judge(table_of(values)), judge(table_of(-values), higher_is_better=False)
+    assert less.leaders == more.leaders and [e.method for e in less.estimates] == [
+        e.method for e in more.estimates
+    ]
+    for pair, other in zip(more.pairs, less.pairs, strict=True):
+        assert (other.first, other.verdict, other.p_adjusted) == (pair.first, pair.verdict, pair.p_adjusted)
+        assert (other.low, other.high) == (pytest.approx(-pair.high), pytest.approx(-pair.low))
+    assert [e.behind for e in less.estimates] == pytest.approx([e.behind for e in more.estimates])
+    assert " is lower than " in less.pairs[0].sentence(directed=False)
 
 
 # --- error rates, by simulation ----------------------------------------------------------------------------

@@ -24,6 +24,7 @@ def judge(
     *,
     alpha: float = 0.05,
     equivalence: float | None = None,
+    higher_is_better: bool = True,
     draws: int = 20_000,
     seed: int = 0,
 ) -> Judgement:
@@ -37,6 +38,7 @@ def judge(
         table: The scores.
         alpha: Chance of any false finding among all pairs.
         equivalence: The largest difference that does not matter, as a fraction: 0.005 for half a point.
+        higher_is_better: Whether a higher score is the better one.
         draws: Random experiments that the correction for all pairs is taken from.
         seed: Of them.
 
@@ -54,7 +56,8 @@ def judge(
         raise UsageError(f"alpha must lie between 0 and 1, got {alpha}")
     if equivalence is not None and not 0 < equivalence < math.inf:
         raise UsageError(f"the difference that does not matter must be above 0, got {equivalence}")
-    order = np.argsort(-table.means, kind="stable")
+    means = table.means if higher_is_better else -table.means
+    order = np.argsort(-means, kind="stable")
     i, j = np.triu_indices(len(order), 1)
     pairs = _pairs(table, order[i], order[j], alpha=alpha, margin=equivalence, draws=draws, seed=seed)
     return Judgement(
@@ -79,6 +82,7 @@ def _pairs(
     draws: int,
     seed: int,
 ) -> list[JudgedPair]:
+    """Every pair of indices, the better mean first."""
     if not len(first):
         return []
     means = table.means
@@ -97,63 +101,57 @@ def _pairs(
     half = np.where(np.isnan(error), np.inf, t_quantile(critical, df) * np.nan_to_num(error))
     found = []
     for k in range(len(first)):
-        low, high = float(gaps[k] - half[k]), float(gaps[k] + half[k])
-        different = bool(adjusted[k] < alpha and gaps[k] != 0)
+        gap, low, high = float(gaps[k]), float(gaps[k] - half[k]), float(gaps[k] + half[k])
+        different = bool(adjusted[k] < alpha and gap != 0)
         if different:  # steps after the first can tell more than the one interval for all
-            low, high = (max(low, 0.0), high) if gaps[k] > 0 else (low, min(high, 0.0))
+            low, high = (max(low, 0.0), high) if gap > 0 else (low, min(high, 0.0))
+        verdict: PairVerdict = "better" if different else "undecided"
+        if not different and margin is not None and -margin < low and high < margin:
+            verdict = "equivalent"
         found.append(
             JudgedPair(
                 first=table.methods[first[k]],
                 second=table.methods[second[k]],
-                difference=float(gaps[k]),
+                difference=gap,
                 low=low,
                 high=high,
                 df=float(noise.df[k]),
                 p_value=float(p_values[k]),
                 p_adjusted=float(adjusted[k]),
-                verdict=_verdict(float(gaps[k]), different, low, high, margin),
+                verdict=verdict,
                 margin=margin,
             )
         )
     return found
 
 
-def _verdict(gap: float, different: bool, low: float, high: float, margin: float | None) -> PairVerdict:
-    if different:
-        return "better" if gap > 0 else "worse"
-    return "equivalent" if margin is not None and -margin < low and high < margin else "undecided"
-
-
 def _estimates(table: ScoreTable, order: Index, pairs: list[JudgedPair], alpha: float) -> list[Estimate]:
     noise = difference_noise(table, order, np.full_like(order, len(table.methods)))
-    half = stdtrit(noise.df, np.full(len(order), 1 - alpha / 2))
+    half = stdtrit(noise.df, np.full(len(order), 1 - alpha / 2)) * np.sqrt(noise.variance)
     means = table.means
     unknown = np.full(len(order), np.nan)
     classes = unknown if noise.classes is None else np.sqrt(noise.classes)
     replicates = unknown if noise.replicates is None else np.sqrt(noise.replicates)
-    worse = {
-        pair.second if pair.verdict == "better" else pair.first
-        for pair in pairs
-        if pair.verdict in ("better", "worse")
-    }
+    beaten = {pair.second for pair in pairs if pair.verdict == "better"}
     behind = dict.fromkeys(table.methods, 0.0)
     for pair in pairs:
-        behind[pair.second] = max(behind[pair.second], pair.high)
-        behind[pair.first] = max(behind[pair.first], -pair.low)
+        # the first of a pair has the better mean, whichever way is better
+        low, high = (pair.low, pair.high) if pair.difference >= 0 else (-pair.high, -pair.low)
+        behind[pair.second] = max(behind[pair.second], high)
+        behind[pair.first] = max(behind[pair.first], -low)
     found = []
     for k, method in enumerate(order):
         name, mean = table.methods[method], float(means[method])
-        width = float(half[k] * math.sqrt(noise.variance[k]))
         found.append(
             Estimate(
                 method=name,
                 mean=mean,
-                low=mean - width,
-                high=mean + width,
+                low=mean - float(half[k]),
+                high=mean + float(half[k]),
                 df=float(noise.df[k]),
                 class_error=float(classes[k]),
                 replicate_error=float(replicates[k]),
-                leads=name not in worse,
+                leads=name not in beaten,
                 behind=behind[name],
             )
         )

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 from levelfield.errors import UsageError, did_you_mean
 
 PairVerdict = Literal["better", "worse", "equivalent", "undecided"]
+Shown = Callable[[float, str], str]
+
+
+def in_points(value: float, sign: str = "") -> str:
+    """A fraction in percentage points.
+
+    Example:
+        >>> in_points(0.0123), in_points(0.0123, "+")
+        ('1.23', '+1.23')
+    """
+    return f"{100 * value:{sign}.2f}"
 
 
 @dataclass(frozen=True)
@@ -46,13 +58,13 @@ class JudgedPair:
     Attributes:
         first: One method.
         second: The other.
-        difference: Of their means, first - second.
+        difference: Of their means, first - second; negative for a better one where less is better.
         low: Lower end of the interval that holds for all pairs together.
         high: Upper end. The interval of a pair that was found different never crosses 0.
         df: Degrees of freedom of the difference.
         p_value: Of no difference, for this pair alone.
         p_adjusted: The same, corrected for all pairs.
-        verdict: What ``first`` is against ``second``.
+        verdict: What ``first`` is against ``second``; ``judge`` puts the better mean first.
         margin: Largest difference that does not matter, if one was given.
     """
 
@@ -72,36 +84,35 @@ class JudgedPair:
         """Whether the difference, real or not, is smaller than the margin."""
         return self.margin is not None and -self.margin < self.low and self.high < self.margin
 
-    @property
-    def sentence(self) -> str:
-        """The verdict in plain words, in percentage points.
+    def sentence(self, *, shown: Shown = in_points, unit: str = " points", directed: bool = True) -> str:
+        """The verdict in plain words.
+
+        Args:
+            shown: Writes a number; the sign of a difference where the second argument is "+".
+            unit: What follows a difference.
+            directed: Whether more or less of the measure is better; otherwise it is only higher or lower.
 
         Example:
-            >>> print(JudgedPair("new", "old", 0.02, 0.01, 0.03, 9.0, 0.0001, 0.0004, "better").sentence)
+            >>> print(JudgedPair("new", "old", 0.02, 0.01, 0.03, 9.0, 0.0001, 0.0004, "better").sentence())
             new is better than old by 2.00 points [1.00, 3.00] (p < 0.001).
         """
         p = "p < 0.001" if self.p_adjusted < 0.001 else f"p = {self.p_adjusted:.3f}"
-        low, high, gap = 100 * self.low, 100 * self.high, 100 * self.difference
         if self.verdict in ("better", "worse"):
-            if gap < 0:
-                low, high = -high, -low
-            small = f", less than the {_points(self.margin)} that matter" if self.negligible else ""
+            word = self.verdict if directed else "higher" if self.difference > 0 else "lower"
+            low, high = sorted((abs(self.low), abs(self.high)))
+            small = f", less than the {shown(self.margin or 0, '')} that matter" if self.negligible else ""
             return (
-                f"{self.first} is {self.verdict} than {self.second} by {abs(gap):.2f} points "
-                f"[{low:.2f}, {high:.2f}] ({p}){small}."
+                f"{self.first} is {word} than {self.second} by {shown(abs(self.difference), '')}{unit} "
+                f"[{shown(low, '')}, {shown(high, '')}] ({p}){small}."
             )
+        both = f"{self.first} and {self.second}"
+        gap = f"difference {shown(self.difference, '+')}{unit}"
+        within = f"[{shown(self.low, '+')}, {shown(self.high, '+')}]"
         if self.verdict == "equivalent":
-            return (
-                f"{self.first} and {self.second} are equivalent within {_points(self.margin)} points: "
-                f"difference {gap:+.2f} [{low:+.2f}, {high:+.2f}]."
-            )
+            return f"{both} are equivalent within {shown(self.margin or 0, '')}{unit}: {gap} {within}."
         if math.isinf(self.low):
-            there = f"difference {gap:+.2f} points, nothing to test it by"
-            return f"{self.first} and {self.second}: undecided, {there}."
-        return (
-            f"{self.first} and {self.second}: undecided, difference {gap:+.2f} points "
-            f"[{low:+.2f}, {high:+.2f}] ({p})."
-        )
+            return f"{both}: undecided, {gap}, nothing to test it by."
+        return f"{both}: undecided, {gap} {within} ({p})."
 
 
 @dataclass(frozen=True)
@@ -110,7 +121,7 @@ class Judgement:
 
     Attributes:
         estimates: One per method, best mean first.
-        pairs: Every pair, the better mean first, in the order of the means.
+        pairs: Every pair, the better mean first, in the order of the estimates.
         alpha: Chance of any false "better" or "worse".
         margin: Largest difference that does not matter; None if no equivalence was asked for.
         classes: How many classes counted as chance; 0 where there were no values per query.
@@ -141,7 +152,3 @@ class Judgement:
         names = [estimate.method for estimate in self.estimates]
         wrong = first if first not in names else second
         raise UsageError(f'no comparison with "{wrong}"{did_you_mean(wrong, names)}')
-
-
-def _points(margin: float | None) -> str:
-    return f"{100 * (margin or 0):.3g}"
