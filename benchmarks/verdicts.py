@@ -293,7 +293,7 @@ def reproduce(args, rng):
 
 
 def experiment(rng, methods, reruns, kinds, *, unstable):
-    """Scores (methods * kinds x reruns): methods share half of their luck, the kinds of one run 80% of theirs."""
+    """Scores (methods * kinds x reruns): methods share half of their luck, kinds of one run 80%."""
     shared = math.sqrt(0.5) * rng.standard_normal((1, 1, reruns))
     own = math.sqrt(0.5) * rng.standard_normal((methods, 1, reruns))
     luck = math.sqrt(0.8) * (shared + own) + math.sqrt(0.2) * rng.standard_normal((methods, kinds, reruns))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from levelfield.errors import UsageError, did_you_mean
@@ -83,6 +83,19 @@ class JudgedPair:
     def negligible(self) -> bool:
         """Whether the difference, real or not, is smaller than the margin."""
         return self.margin is not None and -self.margin < self.low and self.high < self.margin
+
+    def turned(self) -> JudgedPair:
+        """The same with the methods changed round."""
+        flipped: dict[PairVerdict, PairVerdict] = {"better": "worse", "worse": "better"}
+        return replace(
+            self,
+            first=self.second,
+            second=self.first,
+            difference=-self.difference,
+            low=-self.high,
+            high=-self.low,
+            verdict=flipped.get(self.verdict, self.verdict),
+        )
 
     def sentence(self, *, shown: Shown = in_points, unit: str = " points", directed: bool = True) -> str:
         """The verdict in plain words.
