@@ -8,7 +8,7 @@ from typing import Any
 
 EXPERIMENT = """
 preset: demo
-methods: [contrastive, {name: switched, loss: margin, miner: rho_switch}]
+methods: [{name: switched, loss: margin, miner: rho_switch}]
 """
 
 

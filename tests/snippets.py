@@ -37,11 +37,12 @@ FENCE = re.compile(
 TINY = {
     "search.trials": "1",
     "search.sampler": "random",
-    "confirm.reruns": "2",
+    "confirm.reruns": "1",
     "engine.workers": "0",
     "training.max_epochs": "1",
     "training.iterations_per_epoch": "2",
     "split.folds": "2",
+    "dataset.samples_per_class": "4",
     "trunk.width": "4",
 }
 SETTABLE = (["run"], ["plan"], ["sweep"], ["study", "test-feedback"])
@@ -82,7 +83,8 @@ def small(arguments: list[str]) -> list[str]:
     """The same command with settings that take a moment."""
     if not any(arguments[: len(verb)] == verb for verb in SETTABLE):
         return arguments
-    settings = [part for key, value in TINY.items() for part in ("--set", f"{key}={value}")]
+    tiny = TINY | ({"hyperparameters": "defaults"} if arguments[0] == "sweep" else {})
+    settings = [part for key, value in tiny.items() for part in ("--set", f"{key}={value}")]
     return [*arguments, *settings, *(["--quiet"] if arguments[0] != "plan" else [])]
 
 

@@ -249,7 +249,9 @@ def _hints(target: Callable[..., Any]) -> dict[str, Any]:
         target = target.func
     function: Any = inspect.unwrap(target)
     if is_dataclass(function) and inspect.isclass(function):  # each field in the words of its own module
-        sources = [(vars(sys.modules[base.__module__]), vars(base)) for base in reversed(function.__mro__)]
+        sources: list[tuple[dict[str, Any], Mapping[str, Any]]] = [
+            (vars(sys.modules[base.__module__]), vars(base)) for base in reversed(function.__mro__)
+        ]
     else:
         if inspect.isclass(function):
             function = function.__init__

@@ -11,8 +11,8 @@ import pytest
 
 from levelfield.cli._app import run_app
 from levelfield.compare import Measure, Trial, weigh
-from levelfield.config import MethodSpec
 from levelfield.protocol import importance, searched_space
+from levelfield.records import Range, Search
 from levelfield.reports.figures import charts_of, experiment, interactive, search, still
 from levelfield.space import Choice, Float, Int
 
@@ -49,17 +49,15 @@ def test_importance_needs_trials_and_variation() -> None:
     assert importance({"margin": SPACE["margin"], "fixed": Int(1, 3)}, trials(fixed=2)) == {"margin": 1.0}
 
 
-def test_the_searched_space_is_the_methods_own_where_it_fits() -> None:
-    triplet = MethodSpec(name="triplet")
-    known = searched_space(triplet, tried({"margin": 0.1}, {"margin": 0.2}))["margin"]
-    assert isinstance(known, Float) and known.high > 0.2
-    outside = tried({"margin": 1e6}, {"margin": 2e6})
-    assert searched_space(triplet, outside) == {"margin": Float(1e6, 2e6)}
+def test_the_searched_space_is_the_one_on_record() -> None:
+    known = {"margin": Range.of(Float(0.0, 1.0))}
+    search = Search.model_construct(space=known)
+    assert searched_space(search, tried({"margin": 0.1}, {"margin": 0.2})) == {"margin": Float(0.0, 1.0)}
 
 
-def test_the_space_of_an_unknown_method_is_what_was_tried() -> None:
+def test_a_space_that_is_not_on_record_is_what_was_tried() -> None:
     points = tried({"a": 1, "b": 1e-5, "c": "hard", "d": 0.5}, {"a": 4, "b": 0.1, "c": "soft", "d": 0.7})
-    assert searched_space(MethodSpec(name="mine"), points) == {
+    assert searched_space(None, points) == {
         "a": Int(1, 4),
         "b": Float(1e-5, 0.1, log=True),
         "c": Choice("hard", "soft"),

@@ -69,10 +69,8 @@ def _level_count(dimension: Dimension) -> int:
             return len(options)
         case Int(low=low, high=high, step=step):
             return (high - low) // step + 1
-        case Float(step=None):
-            return GRID_LEVELS
         case Float(low=low, high=high, step=step):
-            return int((high - low) / step + 1e-9) + 1
+            return GRID_LEVELS if step is None else int((high - low) / step + 1e-9) + 1
 
 
 def _grid_point(space: Space, *, seed: int, number: int) -> dict[str, Value] | None:

@@ -63,7 +63,7 @@ class PackedImages:
 
     def _read_pixels(self, row: int) -> npt.NDArray[np.uint8]:
         pixels = np.empty(self._sizes[row], dtype=np.uint8)
-        unread, offset = memoryview(pixels), int(self._offsets[row])
+        unread, offset = pixels.data, int(self._offsets[row])
         try:
             while unread:
                 count = _read_at(self._open(), unread, offset)
