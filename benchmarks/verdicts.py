@@ -44,6 +44,7 @@ SHAPES = {  # classes that are drawn, real classes in each, queries per real cla
 SEED_SD = {"cub": 0.4, "sop": 0.2}
 SEARCH_SD = 0.5
 FOR_ALL, FOR_ONE, IN_RUN = 500.0, 80.0, 45.0  # variances of a query's value
+RUNS = ((1, 3), (1, 5), (1, 10), (3, 3))  # searches, reruns of each
 DRAWS = 1000
 ALPHA = 0.05
 
@@ -148,33 +149,32 @@ def candidates(args, rng):
 
 def errors(args, rng):
     """No two methods differ: any false alarm, and how often intervals hold the truth."""
-    row(
-        "shape",
-        "methods",
-        "icc",
-        "seeds",
-        "runs",
-        "0.1: any alarm",
-        "any alarm",
-        "all pairs in",
-        "one mean in",
-    )
-    designs = ((1, 3), (1, 5), (1, 10), (3, 3))
-    grid = itertools.product(args.shape, args.methods, (0.0, 0.2, 0.4), (0.0, 0.5), designs)
-    for shape, methods, icc, seeds, (repeats, reruns) in grid:
-        options = {"shape": shape, "icc": icc, "seeds": seeds, "repeats": repeats}
+    heads = ("0.1: any alarm", "any alarm", "all pairs in", "one mean in")
+    row("shape", "methods", "icc", "seeds", "runs", *heads)
+    grid = itertools.product(args.shape, args.methods, RUNS, (0.0, 0.2, 0.4), (0.0, 0.5))
+    summary = {}
+    for shape, methods, (repeats, reruns), icc, seeds in grid:
         old, alarms, together, alone = 0, 0, 0, []
         for _ in range(args.sims):
-            values = world(rng, methods, reruns, **options)
+            values = world(rng, methods, reruns, shape=shape, icc=icc, seeds=seeds, repeats=repeats)
             judgement = verdicts(values, rng)
             old += repeats == 1 and today(values, shape)[0].min() < ALPHA
             alarms += any_found(judgement)
             together += all(pair.low <= 0 <= pair.high for pair in judgement.pairs)
             alone += [estimate.low <= 0 <= estimate.high for estimate in judgement.estimates]
-        runs = f"{reruns}" if repeats == 1 else f"{repeats} x {reruns}"
-        before = percent([old / args.sims]) if repeats == 1 else ["-"]
-        rates = percent([alarms / args.sims, together / args.sims, np.mean(alone)])
-        row(shape, methods, icc, seeds, runs, *before, *rates)
+        rates = [old / args.sims, alarms / args.sims, together / args.sims, float(np.mean(alone))]
+        row(shape, methods, icc, seeds, runs_label(repeats, reruns), *percent(rates, blank=repeats > 1))
+        summary.setdefault((shape, methods, runs_label(repeats, reruns)), []).append(rates)
+    print("\nThe same, mean over icc and seeds, and from the least to the largest\n")
+    HEADER["pending"] = True
+    row("shape", "methods", "runs", *heads)
+    for key, found in summary.items():
+        means, low, high = np.mean(found, axis=0), np.min(found, axis=0), np.max(found, axis=0)
+        cells = [
+            f"{100 * m:.1f}% ({100 * a:.1f} to {100 * b:.1f})"
+            for m, a, b in zip(means, low, high, strict=True)
+        ]
+        row(*key, *(["-"] if "x" in key[2] else cells[:1]), *cells[1:])
 
 
 def power(args, rng):
@@ -230,7 +230,7 @@ def best(args, rng):
                 leaders = verdicts(values, rng).leaders
                 missing += "0" not in leaders if lead else len(leaders) < methods
                 count += len(leaders)
-            runs = f"{reruns}" if repeats == 1 else f"{repeats} x {reruns}"
+            runs = runs_label(repeats, reruns)
             label = "all equal: any is missing" if not lead else f"{lead} points"
             row(methods, icc, runs, label, *percent([missing / args.sims]), f"{count / args.sims:.1f}")
 
@@ -325,7 +325,7 @@ def budget(args, rng):
         for _ in range(args.sims):
             judgement = verdicts(world(rng, methods, reruns, icc=icc, repeats=repeats, shift=shift), rng)
             hits += [judgement.pair("0", str(m)).verdict == "better" for m in range(1, methods)]
-        runs = f"{reruns}" if repeats == 1 else f"{repeats} x {reruns}"
+        runs = runs_label(repeats, reruns)
         row(
             methods,
             icc,
@@ -381,8 +381,14 @@ def queries(rng, methods, case, *, classes=100, per_class=59, reruns=5):
     return score_table(values, classes=member, fixed=["0"] if case == "fixed" else []), 0.5
 
 
-def percent(rates):
-    return [f"{100 * rate:.1f}%" for rate in rates]
+def percent(rates, *, blank=False):
+    """Rates as cells; the first is blank where version 0.1 has no such design."""
+    cells = [f"{100 * rate:.1f}%" for rate in rates]
+    return ["-", *cells[1:]] if blank else cells
+
+
+def runs_label(repeats, reruns):
+    return f"{reruns}" if repeats == 1 else f"{repeats} x {reruns}"
 
 
 HEADER = {"pending": True}
