@@ -381,6 +381,26 @@ def queries(rng, methods, case, *, classes=100, per_class=59, reruns=5):
     return score_table(values, classes=member, fixed=["0"] if case == "fixed" else []), 0.5
 
 
+def freedom(args, rng):
+    """A t-test at 5%, its variance over 100 classes plus few replicates: degrees of freedom two ways."""
+    row(
+        "df of the replicates",
+        "their share of the variance",
+        "Satterthwaite",
+        "share raised by 1 + 4/df (chosen)",
+    )
+    draws = 400 * args.sims
+    for df, share in itertools.product((2, 4, 9), (0.2, 0.5, 0.8, 0.95)):
+        classes = (1 - share) * rng.chisquare(99, draws) / 99
+        replicates = share * rng.chisquare(df, draws) / df
+        statistics = np.abs(rng.standard_normal(draws)) / np.sqrt(classes + replicates)
+        rates = []
+        for raised in (replicates, replicates * (1 + 4 / df)):
+            joint = (classes + raised) ** 2 / (classes**2 / 99 + raised**2 / df)
+            rates.append((2 * stdtr(joint, -statistics) < ALPHA).mean())
+        row(df, share, *percent(rates))
+
+
 def percent(rates, *, blank=False):
     """Rates as cells; the first is blank where version 0.1 has no such design."""
     cells = [f"{100 * rate:.1f}%" for rate in rates]
@@ -402,7 +422,7 @@ def row(*cells):
         HEADER["pending"] = False
 
 
-TABLES = (candidates, errors, power, best, equivalence, reproduce, budget, robust)
+TABLES = (freedom, candidates, errors, power, best, equivalence, reproduce, budget, robust)
 
 
 def main():
