@@ -59,7 +59,7 @@ class Cell:
         spread: What stands after "±", if anything.
         value: For machines, in full precision; the text where there is none.
         half_width: The spread for machines.
-        emphasis: "best" for the best of a column, "alike" for what is not distinguishable from it; both are
+        emphasis: "best" for the best of a column, "alike" for what may be as good; both are
             bold.
     """
 
