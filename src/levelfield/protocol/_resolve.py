@@ -253,7 +253,7 @@ def _check_names(experiment: Experiment) -> None:
 
 def _open(experiment: Experiment) -> DevelopmentView:
     dataset = experiment.dataset
-    options = dataset.options | ({} if dataset.root is None else {"root": dataset.root})
+    options = dataset.options | ({} if dataset.root is None else {"root": str(dataset.root)})
     split = experiment.split
     view = open_development(
         dataset.name,

@@ -105,7 +105,7 @@ def _open(name: str, split: str, transform: str, options: str, root: Path | None
     dataset_options, split_options, transform_options = json.loads(options)
     return open_development(
         name,
-        dataset_options=dataset_options | ({} if root is None else {"root": root}),
+        dataset_options=dataset_options | ({} if root is None else {"root": str(root)}),
         split=split,
         split_options=split_options,
         transform=transform,
