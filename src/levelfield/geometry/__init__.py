@@ -16,7 +16,15 @@ from levelfield.geometry._pairs import (
     relations,
 )
 from levelfield.geometry._parts import parts
-from levelfield.geometry._tuples import Pairs, Triplets, Tuples, as_pairs, as_triplets
+from levelfield.geometry._tuples import (
+    Pairs,
+    Triplets,
+    Tuples,
+    as_pairs,
+    as_triplets,
+    rows_of_batch,
+    with_anchors_in_batch,
+)
 
 __all__ = [
     "Pairs",
@@ -35,6 +43,8 @@ __all__ = [
     "parts",
     "products",
     "relations",
+    "rows_of_batch",
     "signal_to_noise",
     "unit",
+    "with_anchors_in_batch",
 ]

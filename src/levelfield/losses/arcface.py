@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from levelfield.errors import UsageError
@@ -98,6 +99,7 @@ class _CosineWithMargin(torch.autograd.Function):
         return torch.where(within, turned, cosine - margin * math.sin(margin)).squeeze(1)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         (along,) = ctx.saved_tensors
         result = gradient[:, None] * along

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from levelfield.errors import UsageError
 from levelfield.geometry import unit
@@ -134,6 +135,7 @@ class _Spread(torch.autograd.Function):
         return half_mean
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         grouped, inverse = ctx.saved_tensors
         slopes: Tensor = inverse @ grouped
@@ -157,6 +159,7 @@ class _SoftMaximum(torch.autograd.Function):
         return result.mul_(gamma)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
         samples, vectors, slopes = ctx.saved_tensors
         steep = (slopes * gradient[:, None]).view(len(vectors), len(samples))

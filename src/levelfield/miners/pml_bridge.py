@@ -152,10 +152,4 @@ def to_pml(tuples: Tuples | None) -> tuple[Tensor, ...] | None:
         >>> to_pml(Triplets(torch.tensor([0]), torch.tensor([1]), torch.tensor([2])))
         (tensor([0]), tensor([1]), tensor([2]))
     """
-    match tuples:
-        case None:
-            return None
-        case Triplets():
-            return tuples.anchor, tuples.positive, tuples.negative
-        case Pairs():
-            return tuples.pos_anchor, tuples.positive, tuples.neg_anchor, tuples.negative
+    return None if tuples is None else tuples.indices

@@ -28,7 +28,7 @@ from levelfield.seeds import seed_for, torch_generator
 from levelfield.train._autocast import Autocast
 from levelfield.train._embed import embed
 from levelfield.train._inputs import Inputs
-from levelfield.train._objective import Objective
+from levelfield.train._objective import NotFiniteError, Objective
 from levelfield.train._optim import create_optimizer, set_rates
 from levelfield.train._ranks import average_gradients, from_chief, rank, share
 from levelfield.train._stopping import Plateau
@@ -157,7 +157,10 @@ class _Run:
     def _backward(self, rows: Rows, inputs: Tensor, labels: Tensor) -> float:
         """Forward and backward of one batch; the loss as a number."""
         with self.autocast.forward():
-            value, embeddings = self.objective(self.forward, inputs, labels)
+            try:
+                value, embeddings = self.objective(self.forward, inputs, labels)
+            except NotFiniteError as error:
+                raise DivergedError(f"{error} in epoch {self.epoch}") from error
         number = float(value.detach())
         if not math.isfinite(number):
             raise DivergedError(f"loss is {number} in epoch {self.epoch}")
