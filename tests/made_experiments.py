@@ -11,7 +11,8 @@ import pytest
 from safetensors.numpy import save_file
 
 from levelfield.config import Experiment
-from levelfield.records import append_line, digest, write_json
+from levelfield.files import append_line, write_json
+from levelfield.records import Selection, Store, digest
 
 SETTINGS = ("separated", "concatenated")
 METRICS = ("precision_at_1", "r_precision", "map_at_r")
@@ -75,12 +76,16 @@ def written(
             [] if method == baseline else _write_search(root, searches[method], method, trials, generator)
         )
         best = max(scored, key=lambda trial: trial["score"], default=None)
-        selection: dict[str, Any] = {"method": method, "network": name}
+        selection = Selection(method=method)
         if best is not None:
-            selection |= {key: best[key] for key in ("hyperparameters", "score")} | {"trial": best["number"]}
-        selections[method] = f"{method}-{digest(selection)}"
-        write_json(root / "selections" / f"{selections[method]}.json", selection)
-        folder = root / "confirmations" / digest(selection)
+            selection = Selection(
+                method=method,
+                trial=best["number"],
+                hyperparameters=best["hyperparameters"],
+                score=best["score"],
+            )
+        selections[method] = Store(root).freeze(selection).stem
+        folder = root / "confirmations" / selection.selection_id
         for rerun in range(1 if method == "pretrained" else reruns):
             shift = mean + rerun_noise * generator.normal()
             noise = query_noise * generator.normal(size=(2, queries))

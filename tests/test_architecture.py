@@ -85,6 +85,24 @@ def test_imports_go_only_up(file: Path) -> None:
             assert ROOMS.index(parts[1]) <= ROOMS.index(room), f"{file} imports {module} from below"
 
 
+def imported_names(file: Path) -> Iterator[str]:
+    """Every module, or name of a module, that ``file`` imports from this package, by its full path."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
+def test_private_means_private(file: Path) -> None:
+    """A room exports what it shares; nobody imports another room's ``_module``."""
+    for name in imported_names(file):
+        package, *parts = name.split(".")
+        if package == "levelfield" and parts and parts[0] != room_of(file):
+            assert not any(part.startswith("_") for part in parts[1:]), f"{file} imports {name}"
+
+
 @pytest.mark.parametrize(("package", "room"), [("optuna", "protocol"), ("ray", "engine"), ("typer", "cli")])
 def test_only_one_room_imports(package: str, room: str) -> None:
     users = {room_of(file) for file in FILES for module in imports(file) if module.split(".")[0] == package}

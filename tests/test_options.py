@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -47,6 +48,13 @@ def plugin(
     anything=None,  # an option without an annotation passes
 ) -> None:
     """A plug-in with every kind of option; its annotations are strings here (PEP 563)."""
+
+
+@dataclass(kw_only=True)
+class PluginFields:
+    """Options written as fields."""
+
+    count: Size = 4
 
 
 class PluginClass:
@@ -132,7 +140,7 @@ def test_unknown_names_and_names_that_are_not_the_users_are_refused() -> None:
 
 
 def test_classes_and_partials_are_checked_like_functions() -> None:
-    for target in (PluginClass, partial(PluginClass), partial(plugin, [1])):
+    for target in (PluginClass, PluginFields, partial(PluginClass), partial(plugin, [1])):
         with pytest.raises(UsageError, match="count = 'x'"):
             check({"count": "x"}, target)
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import sys
 import types
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import is_dataclass
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -246,16 +248,27 @@ def _hints(target: Callable[..., Any]) -> dict[str, Any]:
     while isinstance(target, partial):
         target = target.func
     function: Any = inspect.unwrap(target)
-    if inspect.isclass(function):
-        function = function.__init__
-    elif not inspect.isroutine(function):
-        function = type(function).__call__
-    names = getattr(function, "__globals__", {})
-    found = {}
-    for name, annotation in getattr(function, "__annotations__", {}).items():
-        alone = types.SimpleNamespace(__annotations__={name: annotation})
-        try:
-            found |= get_type_hints(alone, globalns=names, include_extras=True)
-        except Exception:  # imported for type checkers only, or no type at all: it cannot be checked
-            continue
+    if is_dataclass(function) and inspect.isclass(function):  # each field in the words of its own module
+        sources: list[tuple[dict[str, Any], Mapping[str, Any]]] = [
+            (vars(sys.modules[base.__module__]), vars(base)) for base in reversed(function.__mro__)
+        ]
+    else:
+        if inspect.isclass(function):
+            function = function.__init__
+        elif not inspect.isroutine(function):
+            function = type(function).__call__
+        sources = [
+            (
+                getattr(function, "__globals__", {}),
+                {"__annotations__": getattr(function, "__annotations__", {})},
+            )
+        ]
+    found: dict[str, Any] = {}
+    for names, holder in sources:
+        for name, annotation in holder.get("__annotations__", {}).items():
+            alone = types.SimpleNamespace(__annotations__={name: annotation})
+            try:
+                found |= get_type_hints(alone, globalns=names, include_extras=True)
+            except Exception:  # imported for type checkers only, or no type at all: it cannot be checked
+                found.pop(name, None)
     return found

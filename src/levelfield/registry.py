@@ -32,8 +32,10 @@ __all__ = [
     "Registry",
     "load_entry_points",
     "load_plugin_file",
+    "loaded_entry_points",
     "loaded_plugins",
     "package_source",
+    "plugin_digest_now",
 ]
 
 ENTRY_POINT_GROUP = "levelfield.plugins"
@@ -184,6 +186,7 @@ class Registry(Generic[CardT]):
 
 
 _entry_points_loaded = False
+_entry_point_names: set[str] = set()
 
 
 def load_entry_points() -> None:
@@ -194,7 +197,9 @@ def load_entry_points() -> None:
     _entry_points_loaded = True
     for point in entry_points(group=ENTRY_POINT_GROUP):
         try:
-            with sources.loading(f"{point.name} ({point.value})") as source:
+            name = f"{point.name} ({point.value})"
+            _entry_point_names.add(name)
+            with sources.loading(name) as source:
                 point.load()
                 source.digest = sources.package_digest(point.module)
         except (Exception, SystemExit) as error:
@@ -207,6 +212,16 @@ def load_entry_points() -> None:
 def loaded_plugins() -> dict[str, str]:
     """Every plug-in file and entry point that this process has loaded: its name and its hash."""
     return sources.loaded()
+
+
+def loaded_entry_points() -> dict[str, str]:
+    """The entry points among :func:`loaded_plugins`."""
+    return {name: digest for name, digest in sources.loaded().items() if name in _entry_point_names}
+
+
+def plugin_digest_now(path: str | Path) -> str:
+    """The hash that :func:`load_plugin_file` would give, were the file loaded now."""
+    return sources.file_digest(Path(path).resolve())
 
 
 def load_plugin_file(path: str | Path) -> str:

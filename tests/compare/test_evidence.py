@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from levelfield import methods
-from levelfield.compare import collect, read_confirmation
-from levelfield.compare._evidence import find, leaders_of
+from levelfield.compare import Measure, collect, find, leaders_of, read_confirmation, weigh
 from levelfield.errors import UsageError
 from levelfield.stats import compare_pairs
 
 Writer = Callable[..., Path]
+MAP_AT_R = Measure(name="map_at_r", label="MAP@R", unit="percent", higher_is_better=True)
 
 
 def verdicts(root: Path, **options: str) -> dict[tuple[str, str], str]:
@@ -129,16 +129,19 @@ def test_unscored_queries_are_left_out_of_every_method(write_experiment: Writer)
 
 def test_against_one_method_makes_it_the_second(write_experiment: Writer) -> None:
     evidence = weigh(write_experiment())
-    found = find(evidence.confirmations, "separated", "map_at_r", against="arcface")
+    found = find(evidence.confirmations, "separated", MAP_AT_R, against="arcface")
     assert {f.second for f in found} == {"arcface"} and len(found) == 3
     assert {f.first: f.verdict for f in found}["untrained"] == "worse"
     with pytest.raises(UsageError, match=r"did you mean.*arcface"):
-        find(evidence.confirmations, "separated", "map_at_r", against="arcfac")
+        find(evidence.confirmations, "separated", MAP_AT_R, against="arcfac")
 
 
 def test_leaders_are_the_best_and_those_like_it(write_experiment: Writer) -> None:
     evidence = weigh(write_experiment())
-    assert leaders_of(evidence.confirmations, "separated", "r_precision") == {"contrastive", "triplet"}
+    assert leaders_of(evidence.confirmations, "separated", evidence.comparison.measures["r_precision"]) == {
+        "contrastive",
+        "triplet",
+    }
     assert set(evidence.leaders) == {
         (s, m) for s in ("separated", "concatenated") for m in evidence.comparison.metrics
     }

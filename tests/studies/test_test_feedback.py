@@ -11,7 +11,7 @@ import pytest
 import levelfield as lf
 from levelfield.compare import collect
 from levelfield.errors import UsageError
-from levelfield.records import Store, read_lines
+from levelfield.records import Store
 from levelfield.stats import Interval
 from levelfield.studies import test_feedback as study
 
@@ -26,27 +26,27 @@ def test_both_arms_try_the_same_and_only_one_is_leaky(experiment: lf.Experiment,
     (outcome,) = study.run(experiment, tmp_path)
     honest, leaky = collect(tmp_path / "validation"), collect(tmp_path / "test")
     assert not honest.leaky and leaky.leaky
-    tried = [[trial["hyperparameters"] for trial in arm.trained[0].trials] for arm in (honest, leaky)]
+    tried = [[trial.hyperparameters for trial in arm.trained[0].trials] for arm in (honest, leaky)]
     assert tried[0] == tried[1] and len(tried[0]) == 3
-    assert outcome.best_seen == max(trial["score"] for trial in leaky.trained[0].trials)
+    assert outcome.best_seen == max(trial.score or 0.0 for trial in leaky.trained[0].trials)
     assert outcome.chosen is not None and outcome.inflation >= 0, "among the same networks it can only gain"
     twins = [
-        Store(tmp_path / name).run(arm.trained[0].trials[0]["runs"][0]).log()
+        Store(tmp_path / name).run(arm.trained[0].trials[0].runs[0]).log()
         for name, arm in (("validation", honest), ("test", leaky))
     ]
-    losses = [[line["loss"] for line in log] for log in twins]
+    losses = [[line.loss for line in log] for log in twins]
     common = min(map(len, losses))
     assert common > 1 and losses[0][:common] == losses[1][:common], "the same network, bit by bit"
-    events = [line["event"] for line in read_lines(tmp_path / "test" / "ledger.jsonl")]
+    events = [line.event for line in Store(tmp_path / "test").ledger()]
     assert events[0].startswith("leaky") and sum(event.startswith("leaky") for event in events) == 1
-    assert not [line for line in honest.ledger if line["event"].startswith("leaky")]
+    assert not [line for line in honest.ledger if line.event.startswith("leaky")]
     assert "**leaky**" in (tmp_path / "test-feedback.md").read_text()
     assert (tmp_path / "test-feedback.png").stat().st_size > 0
 
     before = (tmp_path / "test-feedback.json").read_bytes()
     study.run(experiment, tmp_path)
     assert (tmp_path / "test-feedback.json").read_bytes() == before
-    assert [line["event"] for line in read_lines(tmp_path / "test" / "ledger.jsonl")] == events
+    assert [line.event for line in Store(tmp_path / "test").ledger()] == events
 
 
 def test_the_same_images_train_in_both_arms(experiment: lf.Experiment) -> None:

@@ -20,6 +20,7 @@ from levelfield.batches._sampler import check_labels, epoch_length, groups_per_b
 from levelfield.batches.memory_bank import MemoryBank
 from levelfield.data import Rows
 from levelfield.errors import RunError, UsageError
+from levelfield.options import Size
 from levelfield.seeds import numpy_generator
 
 
@@ -43,12 +44,12 @@ class EmbeddedSampler:
     """b, the rows of every batch; the paper's is 112."""
     seed: int
     """Of every random choice."""
-    samples_per_class: int = 2
+    samples_per_class: Size = 2
     """Batches are made of so many samples of a class at a time; 1 ignores classes.
 
     A class with fewer samples gives some twice.
     """
-    candidate_set: int = 1024
+    candidate_set: Size = 1024
     """b*, how many samples to choose from; all of them if there are fewer."""
 
     def __post_init__(self) -> None:

@@ -11,6 +11,7 @@ from torch import Tensor
 from levelfield.batches._embedded import EmbeddedSampler
 from levelfield.data import Rows
 from levelfield.errors import UsageError
+from levelfield.options import Size
 
 
 def candidate_batches(groups: int, count: int, candidates: int, random: np.random.Generator) -> Rows:
@@ -27,7 +28,7 @@ def candidate_batches(groups: int, count: int, candidates: int, random: np.rando
 class MatchingSampler(EmbeddedSampler):
     """Base of the samplers that keep the best of ``num_candidates`` random batches; each has a ``score``."""
 
-    num_candidates: int = 10
+    num_candidates: Size = 10
     """m, how many random batches to compare."""
 
     def __post_init__(self) -> None:

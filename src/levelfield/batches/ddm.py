@@ -10,6 +10,7 @@ from torch import Tensor
 
 from levelfield.batches import register
 from levelfield.batches._matching import MatchingSampler
+from levelfield.options import Size
 
 _BLOCK_ROWS = 128
 
@@ -80,7 +81,7 @@ class DistanceDistributionMatching(MatchingSampler):
 
     name: ClassVar[str] = "ddm"
 
-    bins: int = 50
+    bins: Size = 50
     """Of the distance histograms."""
 
     def score(self, points: Tensor, batches: Tensor) -> Tensor:

@@ -52,17 +52,18 @@ def bars(*, quiet: bool) -> Iterator[_Bars | None]:
 
 def carry_out(experiment: Experiment, out: Path | None, *, quiet: bool, as_json: bool) -> None:
     """Run an experiment, write its report, show its table."""
+    from levelfield import app
     from levelfield.compare import weigh
     from levelfield.engine import is_chief
-    from levelfield.protocol import run as run_protocol
-    from levelfield.reports import results_json, write_report
+    from levelfield.records import Store
+    from levelfield.reports import results_json
 
     with bars(quiet=quiet or as_json or not is_chief()) as progress:
-        root = run_protocol(experiment, out, progress=progress)
+        root = app.run(experiment, out, progress=progress)
     if not is_chief():
         return
     evidence = weigh(root)
-    page = write_report(root, evidence=evidence)
+    page = Store(root).report_folder / "index.html"
     if as_json:
         print(json.dumps(results_json(evidence.comparison), indent=2))
         return
@@ -85,9 +86,11 @@ def show_table(evidence: Evidence) -> None:
 
 
 def print_table(table: Table, *, width: int = 120) -> Console:
-    """Print a table, ``width`` wide where nobody looks at a terminal; returns the console."""
+    """Print a table below its title, ``width`` wide where nobody looks at a terminal; returns the console."""
     from rich.console import Console
 
     console = Console(width=None if Console().is_terminal else width)
+    if table.title:
+        console.print(table.title, style="bold", markup=False, highlight=False)
     console.print(table.rich())
     return console

@@ -130,7 +130,7 @@ def _print(
     if as_json:
         print(json.dumps(rows, indent=2, ensure_ascii=False))
         return
-    from levelfield.reports import Table
+    from levelfield.reports import Cell, Column, Row, Table
 
     if as_csv:
         print(Table.of_records(rows).csv(), end="")
@@ -140,4 +140,8 @@ def _print(
     facts = [f"{name} {value}" for name, value in common.items() if value not in ("", "None")]
     heads = [name for name in values if name not in common]
     title = ", ".join([f"{len(rows)} rows", *facts])
-    print_table(Table.of(heads, [[row[name] for name in heads] for row in rows], title=title), width=160)
+    columns = tuple(
+        Column(name, left=not any(isinstance(row[name], int | float) for row in rows)) for name in heads
+    )
+    lines = [Row(tuple(Cell("" if row[n] is None else str(row[n])) for n in heads)) for row in rows]
+    print_table(Table(columns, tuple(lines), title=title), width=160)

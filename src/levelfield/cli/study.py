@@ -31,8 +31,7 @@ def test_feedback(
 ) -> None:
     """Tune the same methods by validation and by test scores: how much does the second inflate?"""
     from levelfield.cli._show import bars
-    from levelfield.config import Experiment
-    from levelfield.config._load import build
+    from levelfield.config import Experiment, build
     from levelfield.studies import test_feedback as study
 
     changes = tuple(overrides or ())

@@ -9,8 +9,8 @@ from levelfield.compare._confirmation import Confirmation, read_confirmation
 from levelfield.compare._evidence import Evidence, find, focus, leaders_of, ranked, weigh
 from levelfield.compare._findings import Finding
 from levelfield.compare._measures import measure
-from levelfield.compare._records import LedgerLine, Measure, Rerun, Revision, Selection, Trial
-from levelfield.compare._results import SETTINGS, Comparison, Result, collect
+from levelfield.compare._results import Comparison, Result, collect
+from levelfield.records import SETTINGS, LedgerLine, Measure, Rerun, Revision, Selection, Trial
 
 __all__ = [
     "SETTINGS",

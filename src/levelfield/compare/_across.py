@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from levelfield.compare._evidence import Evidence
-from levelfield.compare._records import Measure
+from levelfield.records import Measure
 from levelfield.stats import Friedman, friedman
 
 PROTOCOL = ("split", "trunk", "head", "transform", "batch", "optimizer", "training", "search", "confirm")

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from levelfield.compare._evidence import Evidence
-from levelfield.compare._records import Measure
 from levelfield.compare._results import Result
 from levelfield.published import Cell, results
+from levelfield.records import Measure
 from levelfield.stats import Interval
 
 # What a single trained model scores is printed under several names; quoted claims are left out.

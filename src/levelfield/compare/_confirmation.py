@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import safe_open
 
-from levelfield.compare._records import Rerun, read_reruns, rerun_file
 from levelfield.compare._results import Comparison, Result
-from levelfield.records import Store
+from levelfield.records import Rerun, Store
 
 Array = NDArray[np.float64]
 SPECTRUM = "spectrum"  # the key of the singular values in a rerun's safetensors file
@@ -69,10 +68,9 @@ class Confirmation:
 def read_confirmation(root: str | Path, comparison: Comparison, result: Result) -> Confirmation:
     """The confirmation of one method of the experiment in ``root``; failed reruns are left out."""
     store = Store(Path(root))
-    found = read_reruns(store, result.confirmation, comparison.experiment.confirm.reruns)
+    found = store.reruns(result.confirmation, comparison.experiment.confirm.reruns)
     reruns = {number: rerun for number, rerun in found.items() if rerun.failed is None}
     arrays = {
-        number: rerun_file(store, result.confirmation, number).with_suffix(".safetensors")
-        for number in reruns
+        number: store.rerun_file(result.confirmation, number).with_suffix(".safetensors") for number in reruns
     }
     return Confirmation(reruns, {number: file for number, file in arrays.items() if file.exists()})

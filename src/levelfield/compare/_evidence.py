@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from levelfield.compare._confirmation import Confirmation, read_confirmation
 from levelfield.compare._findings import Finding
-from levelfield.compare._records import Measure
-from levelfield.compare._results import SETTINGS, Comparison, collect
+from levelfield.compare._results import Comparison, collect
 from levelfield.errors import UsageError, did_you_mean
+from levelfield.records import SETTINGS, Measure
 from levelfield.stats import Interval, Pair, compare_pairs, crossed_p_value, half_width, holm, rerun_noise
 
 MAIN_SETTING = "concatenated"

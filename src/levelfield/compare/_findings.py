@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from levelfield.compare._records import Measure
+from levelfield.records import Measure
 from levelfield.stats import Interval, Pair, verdict
 
 Verdict = Literal["better", "worse", "higher", "lower", "not distinguishable"]

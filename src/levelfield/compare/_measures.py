@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from levelfield.compare._records import Index, Measure
 from levelfield.errors import UsageError
+from levelfield.records import Index, Measure
 
 
 def measures_of(index: Index) -> dict[str, Measure]:

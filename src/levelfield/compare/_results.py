@@ -7,25 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from levelfield.compare._measures import measures_of
-from levelfield.compare._records import (
+from levelfield.config import Experiment
+from levelfield.records import (
+    SETTINGS,
     Index,
     LedgerLine,
     Measure,
     Revision,
+    Search,
     Selection,
+    Store,
     Trial,
-    read_index,
-    read_ledger,
-    read_reruns,
-    read_revisions,
-    read_selection,
-    read_trials,
 )
-from levelfield.config import Experiment
-from levelfield.records import Store
 from levelfield.stats import Interval, t_interval
-
-SETTINGS = ("separated", "concatenated")
 
 
 @dataclass(frozen=True)
@@ -38,6 +32,7 @@ class Result:
         confirmation: The name under which its reruns are recorded.
         scores: ``scores[setting][metric]`` is the list of the reruns' scores.
         best_epochs: Of every fold of every rerun; empty for the untrained baseline.
+        search: What its search depends on; None if there was none, or it is not on record.
         trials: The method's search, trial by trial.
         failed: Why reruns failed, one reason each.
     """
@@ -47,6 +42,7 @@ class Result:
     confirmation: str
     scores: dict[str, dict[str, list[float]]]
     best_epochs: list[int]
+    search: Search | None
     trials: list[Trial]
     failed: list[str]
 
@@ -119,7 +115,7 @@ def collect(root: str | Path) -> Comparison:
         root: The folder that ``levelfield run`` wrote, finished or not.
     """
     store = Store(Path(root))
-    index = read_index(store.root)
+    index = store.index()
     names = [index.baseline, *(method.name for method in index.experiment.methods)]
     return Comparison(
         experiment=index.experiment,
@@ -128,20 +124,20 @@ def collect(root: str | Path) -> Comparison:
         baseline=index.baseline,
         measures=measures_of(index),
         results=tuple(_result(store, index, name) for name in names if name in index.selections),
-        ledger=read_ledger(store),
-        revisions=read_revisions(store),
+        ledger=tuple(store.ledger()),
+        revisions=tuple(store.revisions()),
     )
 
 
 def _result(store: Store, index: Index, name: str) -> Result:
     experiment = index.experiment
-    selection, confirmation = read_selection(store, index.selections[name])
-    reruns = read_reruns(store, confirmation, experiment.confirm.reruns).values()
+    confirmation = index.selection_id(name)
+    reruns = store.reruns(confirmation, experiment.confirm.reruns).values()
     good = [rerun for rerun in reruns if rerun.failed is None]
-    searched = name in index.searches
+    search = index.searches.get(name)
     return Result(
         method=name,
-        selection=selection,
+        selection=store.selection(index.selections[name]),
         confirmation=confirmation,
         scores={
             setting: {
@@ -151,6 +147,7 @@ def _result(store: Store, index: Index, name: str) -> Result:
             for setting in SETTINGS
         },
         best_epochs=[epoch for rerun in good for epoch in rerun.best_epochs],
-        trials=read_trials(store, index.searches[name])[: experiment.search.trials] if searched else [],
+        search=None if search is None else store.search(search),
+        trials=[] if search is None else store.trials(search)[: experiment.search.trials],
         failed=[rerun.failed for rerun in reruns if rerun.failed is not None],
     )

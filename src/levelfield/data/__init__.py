@@ -1,4 +1,9 @@
-"""Datasets, one file each; their cards, split plans, image stores and transforms."""
+"""Datasets, one file each; their cards, split plans, image stores and transforms.
+
+A dataset of your own is a function that returns a :class:`Dataset`, most easily by :func:`from_arrays` or
+:func:`from_files`, and is registered by :data:`register`. Images of another kind need a class of their own
+with the three methods of :class:`Images`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,8 @@ from typing import Any
 from levelfield.data._cache import cache_folder
 from levelfield.data._dataset import GALLERY, QUERY, Dataset, DatasetCard, Download, Images, Rows
 from levelfield.data._files import FileImages, ImageError
-from levelfield.data._memory import MemoryImages
+from levelfield.data._listing import from_files
+from levelfield.data._memory import MemoryImages, from_arrays
 from levelfield.records import PluginIdentity
 from levelfield.registry import Registry
 
@@ -24,6 +30,8 @@ __all__ = [
     "MemoryImages",
     "Rows",
     "cache_folder",
+    "from_arrays",
+    "from_files",
     "load",
     "register",
     "registry",

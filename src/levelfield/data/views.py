@@ -1,7 +1,10 @@
 """The development view: a dataset without its test images.
 
-Training, search and selection see nothing else. The view holds no reference to the full dataset, so no
-code that is handed one can reach a test image; the test set is opened in ``protocol/guard.py`` alone.
+Training, search and selection see nothing else. The view holds the development images and no reference to
+the full dataset; the test set is opened in ``protocol/guard.py`` alone. This keeps code that is handed a view
+from reading a test image by mistake. It is no lock: code that means to can load the dataset itself. Sets of
+another library (``hf:``, ``torchvision:``) keep that library's object, which knows all images, out of sight
+but within reach.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from levelfield.losses import register
 from levelfield.losses._histogram import soft_histogram
 from levelfield.losses._module import RankingLoss
 from levelfield.losses._reduction import Reduction, reduce
+from levelfield.options import Size
 from levelfield.space import Int
 
 
@@ -34,7 +35,7 @@ class FastAP(RankingLoss):
         tensor(0.)
     """
 
-    num_bins: int = 10
+    num_bins: Size = 10
     """The number of intervals into which the squared distances 0..4 are cut."""
     reduction: Reduction = "mean"
     """How the losses of the anchors become one number."""

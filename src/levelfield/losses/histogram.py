@@ -9,6 +9,7 @@ from levelfield.geometry import Tuples, pair_masks, products, unit
 from levelfield.losses import register
 from levelfield.losses._histogram import soft_histogram
 from levelfield.losses._module import EmbeddingLoss
+from levelfield.options import Size
 from levelfield.space import Int
 
 
@@ -35,7 +36,7 @@ class Histogram(EmbeddingLoss):
         tensor(1.)
     """
 
-    num_bins: int = 65
+    num_bins: Size = 65
     """The number of nodes of the histograms."""
 
     def compute(self, vectors: Tensor, labels: Tensor, tuples: Tuples | None) -> Tensor:

@@ -19,6 +19,7 @@ from levelfield.losses._classification import (
     softmax_loss,
 )
 from levelfield.losses._reduction import Reduction
+from levelfield.options import Size
 from levelfield.space import Float, Int
 
 
@@ -70,7 +71,7 @@ class SoftTriple(ClassificationLoss):
     """The weight of :func:`spread`; tau in the paper."""
     margin: float = 0.01
     """Subtracted from the similarity to the sample's class; delta in the paper."""
-    centers: int = 10
+    centers: Size = 10
     """Centres per class; K in the paper."""
     reduction: Reduction = "mean"
     """How the losses of the samples become one number, before the term is added."""

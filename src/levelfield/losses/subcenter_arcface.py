@@ -15,6 +15,7 @@ from levelfield.losses._classification import (
 )
 from levelfield.losses._reduction import Reduction
 from levelfield.losses.arcface import check_margin, cosine_with_margin
+from levelfield.options import Size
 from levelfield.space import Float, Int
 
 
@@ -47,7 +48,7 @@ class SubcenterArcFace(ClassificationLoss):
     """In degrees, added to the angle between the sample and its class."""
     scale: float = 64.0
     """Multiplies the cosines."""
-    sub_centers: int = 3
+    sub_centers: Size = 3
     """Centres per class."""
     reduction: Reduction = "mean"
     """How the losses of the samples become one number."""

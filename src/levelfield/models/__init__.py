@@ -2,6 +2,9 @@
 
 A trunk turns images into feature maps; pooling and a head turn those into embeddings. The two together
 are an :class:`Embedder`.
+
+A trunk of your own is a function that takes ``in_channels`` and its options, returns a :class:`Trunk`, and is
+registered by :data:`register`.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import torch
 from levelfield.errors import UsageError
 from levelfield.models._embedder import BatchNormMode, Embedder, build
 from levelfield.models._heads import Head, create_head
-from levelfield.models._trunk import InputRecipe, Trunk, TrunkCard
+from levelfield.models._trunk import IMAGENET_INPUT, InputRecipe, StateDict, Trunk, TrunkCard
 from levelfield.models._weights import load_weights
 from levelfield.models.pca import pca_head
 from levelfield.records import PluginIdentity
@@ -21,10 +24,12 @@ from levelfield.registry import Registry
 from levelfield.seeds import seed_for
 
 __all__ = [
+    "IMAGENET_INPUT",
     "BatchNormMode",
     "Embedder",
     "Head",
     "InputRecipe",
+    "StateDict",
     "Trunk",
     "TrunkCard",
     "build",

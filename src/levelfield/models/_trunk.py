@@ -33,7 +33,14 @@ class TrunkCard(Card):
 class InputRecipe:
     """How a network's weights want its pixels: ``(pixels * scale - mean) / std``, RGB or BGR.
 
-    ``mean`` and ``std`` are in the network's own scale and channel order, as its authors print them.
+    ``mean`` and ``std`` are in the network's own scale and channel order, as its authors print them. Pixels
+    are in 0..1 before ``scale``.
+
+    Example:
+        >>> InputRecipe().mean  # by default, pixels in -1..1
+        (0.5,)
+        >>> InputRecipe(mean=(104, 117, 128), std=(1, 1, 1), scale=255, bgr=True).bgr
+        True
     """
 
     mean: Sequence[float] = (0.5,)
@@ -52,6 +59,11 @@ IMAGENET_INPUT = InputRecipe(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.22
 
 class Trunk(nn.Module):
     """A network with its input convention.
+
+    Example:
+        >>> trunk = Trunk(nn.Conv2d(3, 8, 3), name="mine", num_features=8)
+        >>> trunk(torch.zeros(2, 3, 16, 16, dtype=torch.uint8)).shape
+        torch.Size([2, 8, 14, 14])
 
     Attributes:
         name: The registered name.

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from levelfield.compare import SETTINGS, Comparison, Result, collect
+from levelfield.compare import Comparison, Result, collect
 from levelfield.config import Experiment
 from levelfield.errors import UsageError
 from levelfield.protocol._run import Progress, run
-from levelfield.records import Store, read_json
+from levelfield.records import SETTINGS, Store
 from levelfield.stats import t_interval
 
 Verdict = Literal["identical", "within interval", "different"]
@@ -176,20 +176,13 @@ def _selections(before: Comparison, after: Comparison) -> Iterator[str]:
 def surroundings(folder: Path) -> dict[str, set[str]]:
     """Every value that the runs of a folder have of what they ran on, with and from."""
     found: dict[str, set[str]] = {}
-    for run_folder in sorted((Store(folder).root / "runs").iterdir()):
-        if not (run_folder / "provenance.json").exists():
+    for run_folder in Store(folder).runs():
+        provenance = run_folder.provenance()
+        if provenance is None:
             continue
-        spec = read_json(run_folder / "spec.json")
-        facts = {
-            key: value
-            for key, value in read_json(run_folder / "provenance.json").items()
-            if key not in ("finished", "seconds")
-        }
-        facts |= {
-            "dataset": spec["data"]["fingerprint"],
-            "weights": spec["trunk"]["weights"],
-            "plugins": spec["recipe"]["plugins"],
-        }
+        spec = run_folder.spec()
+        facts = provenance.model_dump(exclude={"finished", "seconds"})
+        facts |= {"dataset": spec.data.fingerprint, "weights": spec.trunk.weights}
         for key, value in _leaves(facts):
             found.setdefault(key, set()).add(str(value))
     return found

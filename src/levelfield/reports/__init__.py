@@ -1,4 +1,4 @@
-"""Reports: tables, figures and pages, all made from records. They only show; :mod:`levelfield.compare` judges.
+"""Reports: tables, figures and pages, all made from records. They only show; `levelfield.compare` judges.
 
 Nothing here loads torch.
 """

@@ -10,7 +10,7 @@ from levelfield.compare import Across, Beside, Evidence, beside_published, case_
 from levelfield.records import write_text
 from levelfield.reports._beside_table import beside_tables
 from levelfield.reports._results_table import LEAKY
-from levelfield.reports.table import Cell, Table, score
+from levelfield.reports.table import Cell, Emphasis, Entry, Table, score
 from levelfield.stats import critical_difference_diagram
 
 
@@ -48,10 +48,10 @@ def means_table(evidence: Evidence) -> Table:
     """The mean of each method by the measure of the comparison, best first."""
     leaders = evidence.leaders[evidence.setting, evidence.metric]
     results = {result.method: result for result in evidence.comparison.results}
-    rows = []
+    rows: list[list[Entry]] = []
     for method in evidence.means:
         interval = results[method].interval(evidence.setting, evidence.metric)
-        emphasis = "alike" if method in leaders else ""
+        emphasis: Emphasis = "alike" if method in leaders else ""
         rows.append([method, score(interval, evidence.measure, emphasis), interval.n])
     return Table.of(["method", "mean", "reruns"], rows)
 
@@ -64,7 +64,7 @@ def pairs_table(evidence: Evidence) -> Table:
 
 def across_table(across: Across) -> Table:
     """Mean scores of the methods that all experiments have, a column per experiment."""
-    rows = []
+    rows: list[list[Entry]] = []
     for method in next(iter(across.cases.values()), {}):
         cells = [
             Cell(

@@ -11,7 +11,7 @@ import yaml
 
 import levelfield
 from levelfield.compare import Comparison, Evidence, beside_published, weigh
-from levelfield.records import Store, write_text
+from levelfield.records import Store, experiment_record, write_text
 from levelfield.reports._beside_table import beside_tables
 from levelfield.reports._comparison import pairs_table
 from levelfield.reports._figures import page_charts
@@ -117,7 +117,10 @@ def _revisions(comparison: Comparison) -> list[str]:
     """What changed from one revision of the experiment file to the next; empty while there is only one."""
     lines = []
     for before, after in zip(comparison.revisions, comparison.revisions[1:], strict=False):
-        changes = differences(before.experiment, after.experiment)
+        changes = differences(
+            {**experiment_record(before.experiment), "plugins": before.plugins},
+            {**experiment_record(after.experiment), "plugins": after.plugins},
+        )
         lines.append(f"{after.time}: " + "; ".join(changes))
     return lines
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from levelfield.compare import Comparison, Measure, collect
 from levelfield.records import write_text
 from levelfield.reports.figures import Axis, Panel, PanelChart, Trace, write_chart
-from levelfield.reports.table import Cell, Table
+from levelfield.reports.table import Cell, Entry, Table
 from levelfield.stats import Interval
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def sweep_table(cells: Sequence[SweepScore]) -> Table:
 def relative_table(cells: Sequence[SweepScore], values: Sequence[str]) -> Table:
     """A factor's values against the methods: relative scores in percent, mean over the metrics."""
     methods = list(dict.fromkeys(cell.method for cell in cells))
-    rows = []
+    rows: list[list[Entry]] = []
     for value in values:
         means = [relative_mean(cells, value, method) for method in (*methods, None)]
         rows.append([value, *(Cell("-" if math.isnan(m) else f"{100 * m:.1f}", value=m) for m in means)])

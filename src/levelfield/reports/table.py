@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape as escape_html
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from levelfield.compare import Measure
 from levelfield.stats import Interval
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 Value = str | int | float | bool | None
+Entry: TypeAlias = "str | int | float | bool | Cell | None"
 Emphasis = Literal["", "alike", "best"]
 
 LATEX_SPECIAL = {
@@ -108,7 +109,7 @@ class Table:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, heads: Sequence[str], rows: Iterable[Sequence[Value | Cell]], **options: Any) -> Table:
+    def of(cls, heads: Sequence[str], rows: Iterable[Sequence[Entry]], **options: Any) -> Table:
         """A table of plain values; the first column is flush left."""
         columns = tuple(Column(head, left=number == 0) for number, head in enumerate(heads))
         lines = tuple(
@@ -207,15 +208,15 @@ class Table:
         return out.getvalue()
 
     def rich(self) -> RichTable:
-        """For the terminal, without the asides."""
+        """For the terminal, without title and asides."""
         from rich.table import Table as RichTable
         from rich.text import Text
 
-        shown = RichTable(title=self.title or None)
+        shown = RichTable()
         kept = [number for number, column in enumerate(self.columns) if not column.aside]
         for column in (self.columns[number] for number in kept):
             head = f"{column.group}\n{column.head}" if column.group else column.head
-            shown.add_column(Text(head), justify="left" if column.left else "right")
+            shown.add_column(Text(head), justify="left" if column.left else "right", overflow="fold")
         for row in self.rows:
             cells = (row.cells[number] for number in kept)
             shown.add_row(*(Text(cell.whole, style="bold" if cell.emphasis else "") for cell in cells))

@@ -1,1 +1,1 @@
-"""Studies of single claims about the measuring itself, each trained and scored from scratch by one function."""
+"""Studies of single claims about the measuring itself, each run from scratch by one function."""

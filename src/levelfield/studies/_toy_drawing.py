@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor
 
@@ -9,6 +11,8 @@ from levelfield.reports.figures import Axis, Panel, PanelChart, Trace
 from levelfield.studies._toy_training import Networks, Toy
 
 OUTWARDS = 1.15  # the test embeddings go on a larger circle, or they would hide the training ones
+
+MARKERS: dict[str, Literal["ring", "cross"]] = {"training": "ring", "test": "cross"}
 
 
 @torch.no_grad()
@@ -41,9 +45,9 @@ def toy_chart(toy: Toy, plain: Networks, regularised: Networks, *, p_switch: flo
 def _map(title: str, train: Tensor, test: Tensor) -> Panel:
     """Training and test lines in the plane, a colour per class."""
     traces = []
-    for part, marker, lines in (("training", "ring", train), ("test", "cross", test)):
+    for part, lines in (("training", train), ("test", test)):
         for colour, line in enumerate(lines):
             x, y = line.T.tolist()
             name = f"{part} class {colour}"
-            traces.append(Trace(name, tuple(x), tuple(y), colour=colour, quiet=True, marker=marker))
+            traces.append(Trace(name, tuple(x), tuple(y), colour=colour, quiet=True, marker=MARKERS[part]))
     return Panel(Axis(""), tuple(traces), title=title, square=True)

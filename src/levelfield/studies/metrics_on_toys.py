@@ -19,7 +19,7 @@ from levelfield.metrics import Scores, evaluate
 from levelfield.records import write_json, write_text
 from levelfield.reports import Table
 from levelfield.reports.figures import Axis, Panel, PanelChart, Trace, write_chart
-from levelfield.reports.table import Cell
+from levelfield.reports.table import Cell, Entry
 from levelfield.seeds import torch_generator
 
 MEASURES = ("precision_at_1", "recall_at_2", "r_precision", "map_at_r", "nmi", "f1")
@@ -78,7 +78,7 @@ def run(
 
 
 def _as_markdown(found: dict[str, Scores]) -> str:
-    rows = [
+    rows: list[list[Entry]] = [
         [name, *(Cell(f"{100 * value:.1f}", value=value) for value in scores.values())]
         for name, scores in found.items()
     ]

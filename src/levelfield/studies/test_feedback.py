@@ -21,7 +21,7 @@ from levelfield.protocol import run as run_protocol
 from levelfield.records import RunFolder, Store, write_text
 from levelfield.reports import Table
 from levelfield.reports.figures import Bar, BarChart, write_chart
-from levelfield.reports.table import Cell, score
+from levelfield.reports.table import Cell, Entry, score
 from levelfield.stats import Interval
 
 SETTING = "separated"
@@ -146,7 +146,7 @@ def _seen(honest: RunFolder, leaky: RunFolder, metric: str) -> float | None:
     """The test score of a network at the epoch that validation chose: the leaky arm, its twin, logged it."""
     result = honest.result()
     assert result is not None
-    return next((line[metric] for line in leaky.log() if line["epoch"] == result.best_epoch), None)
+    return next((line.scores[metric] for line in leaky.log() if line.epoch == result.best_epoch), None)
 
 
 def as_markdown(outcomes: Sequence[Outcome], experiment: Experiment) -> str:
@@ -173,7 +173,7 @@ def as_markdown(outcomes: Sequence[Outcome], experiment: Experiment) -> str:
 def outcomes_table(outcomes: Sequence[Outcome], shown: Measure) -> Table:
     """A row per method: the same networks chosen twice, then both choices trained anew."""
     heads = ("method", "trials", "chosen by validation", "leaky: chosen by test", "inflation")
-    rows = []
+    rows: list[list[Entry]] = []
     for outcome in outcomes:
         chosen = "-" if outcome.chosen is None else shown.shown(outcome.chosen)
         numbers = (

@@ -28,12 +28,20 @@ from levelfield.train._loop import FoldData, execute
 
 
 @dataclass(frozen=True)
+class PluginFile:
+    """A user's file of plug-ins, and the hash that it had when the experiment began."""
+
+    path: Path
+    digest: str
+
+
+@dataclass(frozen=True)
 class Resources:
     """Where things lie on this machine, and how much of it a run may use. No part of an identity."""
 
     dataset_root: Path | None = None
     weights: str = "none"
-    plugins: tuple[Path, ...] = ()
+    plugins: tuple[PluginFile, ...] = ()
     device: str = "cpu"
     threads: int = 1
 
@@ -66,9 +74,16 @@ def run_job(job: RunJob) -> RunResult:
 
 
 def prepare_process(resources: Resources) -> None:
-    """Load the user's plug-ins and bind the number of threads, which the bits of a sum depend on."""
+    """Load the user's plug-ins and bind the number of threads, which the bits of a sum depend on.
+
+    A worker may import a plug-in hours after the experiment began. If it is another text by then, its runs
+    must not be filed under the name of the first.
+    """
     for plugin in resources.plugins:
-        load_plugin_file(plugin)
+        if load_plugin_file(plugin.path) != plugin.digest:
+            raise RunError(
+                f"the plug-in {plugin.path} changed while the experiment ran; give the same command again"
+            )
     torch.set_num_threads(resources.threads)
 
 

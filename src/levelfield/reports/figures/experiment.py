@@ -7,7 +7,16 @@ import numpy as np
 from levelfield.compare import SETTINGS, Evidence
 from levelfield.records import Store
 from levelfield.reports.figures._registry import register
-from levelfield.reports.figures.charts import Axis, Bar, BarChart, MatrixChart, Panel, PanelChart, Trace
+from levelfield.reports.figures.charts import (
+    Array,
+    Axis,
+    Bar,
+    BarChart,
+    MatrixChart,
+    Panel,
+    PanelChart,
+    Trace,
+)
 
 ROUNDING = 1e-7  # singular values below this share are rounding errors of float32
 
@@ -42,8 +51,8 @@ def learning_curves(evidence: Evidence) -> PanelChart | None:
         runs = () if chosen is None else result.trials[chosen].runs
         for fold, run in enumerate(runs):
             log = Store(evidence.root).run(run).log()
-            x = tuple(float(line["epoch"]) for line in log)
-            y = tuple(measure.scale * line[measure.name] for line in log)
+            x = tuple(float(line.epoch) for line in log)
+            y = tuple(measure.scale * line.scores[measure.name] for line in log)
             remarks = tuple(f"fold {fold}" for _ in log)
             traces.append(Trace(result.method, x, y, "line", colour, remarks, quiet=fold > 0))
     if not traces:
@@ -67,7 +76,7 @@ def metric_correlation(evidence: Evidence) -> MatrixChart | None:
         return None
     values = np.array(table, dtype=np.float64)
     values[:, np.ptp(values, axis=0) <= 1e-12 * np.abs(values).max(axis=0)] = np.nan  # it never changes
-    matrix = np.corrcoef(values, rowvar=False)
+    matrix: Array = np.asarray(np.corrcoef(values, rowvar=False))
     labels = tuple(evidence.comparison.measures[metric].label for metric in metrics)
     return MatrixChart(f"Correlation of measures over {len(table)} models (folds of reruns)", labels, matrix)
 

@@ -72,7 +72,7 @@ def _space(evidence: Evidence, result: Result) -> Space:
     """What was searched; empty without a trial that has a score."""
     if not complete(result.trials):
         return {}
-    return searched_space(evidence.comparison.experiment.method(result.method), result.trials)
+    return searched_space(result.search, result.trials)
 
 
 def history(searches: Mapping[str, Sequence[Trial]], *, measure: Measure) -> PanelChart:

@@ -1,9 +1,15 @@
-"""Seeded k-means: k-means++ centres, then Lloyd's steps, in blocks."""
+"""Clusters of a space, by seeded k-means, and how they overlap with its classes."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
+
+Counts = npt.NDArray[np.int64]
 
 BLOCK_BYTES = 64 << 20
 ROUNDS = 256  # k-means++ draws one centre per round; beyond this many centres it draws several
@@ -11,6 +17,8 @@ ROUNDS = 256  # k-means++ draws one centre per round; beyond this many centres i
 
 def kmeans(rows: Tensor, k: int, generator: torch.Generator, *, steps: int = 100) -> Tensor:
     """The cluster (N,), 0..k-1, of each of the rows (N, D); the same seed gives the same clusters.
+
+    It starts from k-means++ centres and takes Lloyd's steps, in blocks.
 
     Args:
         rows: float32 (N, D).
@@ -78,3 +86,47 @@ def _means(rows: Tensor, cluster: Tensor, away: Tensor, k: int) -> Tensor:
     if len(empty):
         centres[empty] = rows[away.argsort(descending=True, stable=True)[: len(empty)]]
     return centres
+
+
+@dataclass(frozen=True)
+class Contingency:
+    """Counts of samples; only cells that are not empty, so a million classes are no trouble.
+
+    Attributes:
+        cells: int64 (P,), samples that share a class and a cluster.
+        cell_class: int64 (P,), the class of each cell.
+        cell_cluster: int64 (P,), the cluster of each cell.
+        classes: int64 (C,), samples per class; no zeros.
+        clusters: int64 (K,), samples per cluster; no zeros.
+    """
+
+    cells: Counts
+    cell_class: Counts
+    cell_cluster: Counts
+    classes: Counts
+    clusters: Counts
+
+    @property
+    def total(self) -> int:
+        """How many samples there are."""
+        return int(self.classes.sum())
+
+
+def contingency(labels: npt.ArrayLike, clusters: npt.ArrayLike) -> Contingency:
+    """The table of two labellings, each (N,).
+
+    Example:
+        >>> contingency([0, 0, 1], [5, 5, 5]).cells
+        array([2, 1])
+    """
+    _, rows, per_class = np.unique(np.asarray(labels), return_inverse=True, return_counts=True)
+    _, columns, per_cluster = np.unique(np.asarray(clusters), return_inverse=True, return_counts=True)
+    key = rows.astype(np.int64) * len(per_cluster) + columns
+    codes, cells = np.unique(key, return_counts=True)
+    return Contingency(
+        cells=cells,
+        cell_class=codes // len(per_cluster),
+        cell_cluster=codes % len(per_cluster),
+        classes=per_class,
+        clusters=per_cluster,
+    )

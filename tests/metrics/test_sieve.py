@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from levelfield.metrics._select import by_row_then_value, nth_largest, where
+from levelfield.metrics._sieve import by_row_then_similarity, nth_largest, rows_and_columns
 
 VALUES = st.floats(-2, 2, width=32)
 
@@ -26,7 +26,7 @@ def test_the_nth_largest(values, nth):
 
 @given(mask=arrays.arrays(np.bool_, (3, 5)))
 def test_where_the_mask_is_true(mask):
-    row, column = where(torch.from_numpy(mask))
+    row, column = rows_and_columns(torch.from_numpy(mask))
     assert torch.stack([row, column], 1).tolist() == np.argwhere(mask).tolist()
 
 
@@ -34,7 +34,7 @@ def test_where_the_mask_is_true(mask):
 def test_pairs_are_ordered_by_row_and_falling_value(pairs):
     row = torch.tensor([r for r, _ in pairs])
     value = torch.tensor([v for _, v in pairs], dtype=torch.float32)
-    order = by_row_then_value(row, value)
+    order = by_row_then_similarity(row, value)
     assert sorted(order.tolist()) == list(range(len(pairs)))
     seen = [(int(row[i]), -float(value[i])) for i in order]
     assert seen == sorted(seen)
