@@ -6,6 +6,7 @@ Miners choose by it and losses compute on it, so both see the same distances and
 from __future__ import annotations
 
 from levelfield.geometry._distances import checked, euclidean, products, signal_to_noise, unit
+from levelfield.geometry._gradients import first_derivative_only
 from levelfield.geometry._pairs import (
     PositivePairs,
     any_triplet,
@@ -36,6 +37,7 @@ __all__ = [
     "as_triplets",
     "checked",
     "euclidean",
+    "first_derivative_only",
     "list_positives",
     "pair_counts",
     "pair_masks",

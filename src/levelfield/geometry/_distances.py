@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import threshold
 
 from levelfield.errors import UsageError
+from levelfield.geometry._gradients import first_derivative_only
 
 
 def checked(embeddings: Tensor, labels: Tensor) -> Tensor:
@@ -114,7 +114,7 @@ class _Unit(torch.autograd.Function):
         return result
 
     @staticmethod
-    @once_differentiable
+    @first_derivative_only
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         result, norms = ctx.saved_tensors
         along = (gradient * result).sum(1, keepdim=True)
@@ -130,7 +130,7 @@ class _Products(torch.autograd.Function):
         return _matmul(vectors, vectors.T)
 
     @staticmethod
-    @once_differentiable
+    @first_derivative_only
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         (vectors,) = ctx.saved_tensors
         return _matmul(_with_transpose(gradient), vectors)
@@ -162,7 +162,7 @@ class _Euclidean(torch.autograd.Function):
         return result.sqrt_()
 
     @staticmethod
-    @once_differentiable
+    @first_derivative_only
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         vectors, *divisor = ctx.saved_tensors
         weights = _with_transpose(2 * gradient if ctx.squared else gradient / divisor[0])

@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from levelfield.geometry import first_derivative_only
 
 
 def soft_histogram(positions: Tensor, groups: Tensor, *, num_groups: int, num_nodes: int) -> Tensor:
@@ -46,7 +47,7 @@ class _SoftHistogram(torch.autograd.Function):
         return (number - passed_on + passed_on.roll(1)).view(num_groups, num_nodes)
 
     @staticmethod
-    @once_differentiable
+    @first_derivative_only
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
         (cell,) = ctx.saved_tensors
         flat = gradient.flatten()

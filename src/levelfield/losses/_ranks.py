@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from levelfield.geometry import parts
+from levelfield.geometry import first_derivative_only, parts
 
 
 class Ranks(NamedTuple):
@@ -57,7 +56,7 @@ class _SoftRanks(torch.autograd.Function):
         return overall, among_positives
 
     @staticmethod
-    @once_differentiable
+    @first_derivative_only
     def backward(ctx: Any, overall: Tensor, among_positives: Tensor) -> tuple[Tensor, None, None, None, None]:
         similarity, positive, anchor, other = ctx.saved_tensors
         gradient = torch.zeros_like(similarity)

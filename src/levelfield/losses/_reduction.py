@@ -6,9 +6,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from levelfield.errors import UsageError, did_you_mean
+from levelfield.geometry import first_derivative_only
 
 Reduction: TypeAlias = Literal["mean", "sum"]
 """For losses that are never exactly zero, or can be negative."""
@@ -96,7 +96,7 @@ class _WithGradient(torch.autograd.Function):
         return value.clone()
 
     @staticmethod
-    @once_differentiable
+    @first_derivative_only
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
         (gradient,) = ctx.saved_tensors
         return upstream * gradient, None, None

@@ -21,6 +21,7 @@ from levelfield.space import Float
     paper="Deep Metric Learning with Angular Loss",
     year=2017,
     tuples="pairs",
+    embedding="raw",
     reported_by=("revisiting",),
     space={
         "alpha": Float(20.0, 60.0),

@@ -7,11 +7,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from levelfield.errors import UsageError
-from levelfield.geometry import unit
+from levelfield.geometry import first_derivative_only, unit
 from levelfield.losses import register
 from levelfield.losses._classification import ClassificationLoss, check_positive, softmax_loss
 from levelfield.losses._reduction import Reduction
@@ -99,7 +98,7 @@ class _CosineWithMargin(torch.autograd.Function):
         return torch.where(within, turned, cosine - margin * math.sin(margin)).squeeze(1)
 
     @staticmethod
-    @once_differentiable
+    @first_derivative_only
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         (along,) = ctx.saved_tensors
         result = gradient[:, None] * along

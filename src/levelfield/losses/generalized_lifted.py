@@ -19,6 +19,7 @@ from levelfield.space import Float
     paper="In Defense of the Triplet Loss for Person Re-Identification",
     year=2017,
     tuples="pairs",
+    embedding="raw",
     reported_by=("revisiting",),
     space={"margin": Float(0.0, 2.0), "l2": Float(1e-4, 0.1, log=True)},
 )

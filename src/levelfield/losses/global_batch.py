@@ -7,8 +7,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
+
+from levelfield.geometry import first_derivative_only
 
 
 def gather(
@@ -58,7 +59,7 @@ class _Connected(torch.autograd.Function):
         return everyone
 
     @staticmethod
-    @once_differentiable
+    @first_derivative_only
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
         # Every rank holds the same gradient of the same loss, so there is nothing to sum up.
         return gradient[ctx.rows] * ctx.factor, None, None, None

@@ -24,6 +24,7 @@ Choice: TypeAlias = Literal["all", "class"]
     paper="Improved Deep Metric Learning with Multi-class N-pair Loss Objective",
     year=2016,
     tuples="pairs",
+    embedding="raw",
     reported_by=("revisiting", "deep-dive"),
     space={"l2": Float(1e-4, 0.1, log=True)},
 )

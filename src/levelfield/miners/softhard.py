@@ -35,7 +35,12 @@ class Softhard(Drawing):
     """
 
     def __init__(
-        self, *, fallback: bool = False, normalize: bool = True, generator: torch.Generator | None = None, seed: int | None = None
+        self,
+        *,
+        fallback: bool = False,
+        normalize: bool = True,
+        generator: torch.Generator | None = None,
+        seed: int | None = None,
     ) -> None:
         super().__init__(generator=generator, seed=seed)
         self.fallback = fallback

@@ -198,6 +198,8 @@ class _Run:
         embeddings = embed(
             forward, self.data.inputs, rows, batch_size=self.spec.training.eval_batch_size, device=self.device
         )
+        if self.spec.head.normalize is False:
+            embeddings = torch.nn.functional.normalize(embeddings)
         if not bool(torch.isfinite(embeddings).all()):
             return {self.spec.training.metric: math.nan}
         wanted = tuple(dict.fromkeys((*VALIDATION_METRICS, self.spec.training.metric)))
