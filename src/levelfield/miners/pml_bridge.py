@@ -139,8 +139,8 @@ def from_pml(indices: tuple[Tensor, ...]) -> Tuples:
     """Our tuples from theirs: three index tensors are triplets, four are positive and negative pairs.
 
     Example:
-        >>> from_pml((torch.tensor([0]), torch.tensor([1]), torch.tensor([2])))
-        Triplets(anchor=tensor([0]), positive=tensor([1]), negative=tensor([2]))
+        >>> from_pml((torch.tensor([0]), torch.tensor([1]), torch.tensor([2]))).positive
+        tensor([1])
     """
     return Triplets(*indices) if len(indices) == 3 else Pairs(*indices)
 
