@@ -79,7 +79,7 @@ def inspect_reduction(name):
 
 
 def test_recall_at_k_follows_the_authors_code():
-    """One query at a time, as in their code: the query is ranked too, hits are capped at k, over min(k, P)."""
+    """One query at a time: the query is ranked too, hits are capped at k and divided by min(k, P)."""
     x = torch.randn(12, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     labels = torch.arange(12) // 4
     points = oracle.unit(x)
