@@ -77,6 +77,7 @@ FIELDS: dict[str, tuple[Any, str]] = {
     "search.trials": (9, ""),
     "search.sampler": ("tpe", "S"),
     "search.first": ("defaults", "S"),
+    "search.ranges": ("published", "S"),
     "search.parallel": (2, "S"),
     "search.prune": (True, "S"),
     "search.storage": ("sqlite:///x.db", ""),

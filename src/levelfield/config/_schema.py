@@ -68,12 +68,16 @@ class TrunkSpec(Plugin):
 
 
 class HeadSpec(Section):
-    """Pooling, projection and L2 norm."""
+    """Pooling, projection and L2 norm.
+
+    ``normalize`` says whether the loss sees embeddings of unit length; left out, each method's loss decides
+    (its card's ``embedding``). Evaluation is by cosine in any case.
+    """
 
     size: Size = 128
     kind: Literal["linear", "mlp", "none"] = "linear"
     pooling: Literal["avg", "max", "avg+max", "gem"] = "avg"
-    normalize: bool = True
+    normalize: bool | None = None
 
 
 class TransformSpec(Plugin):
@@ -148,6 +152,8 @@ class SearchSpec(Section):
 
     ``first: defaults`` spends the first trial on the values that the methods' own papers recommend,
     ``first: published`` (or "published:deep-dive" and the like) on a published optimum for the dataset.
+    ``ranges: published`` searches the ranges that the reality check's trials show, and nothing else, for the
+    methods it has; "own" those of the losses' cards. A method's own ``space`` lies over both.
     ``prune`` skips the remaining folds of a trial that can no longer win; reports say so. ``storage`` is the
     URL of a database through which several machines share the search; like every address it is no part of
     an identity or a record.
@@ -156,6 +162,7 @@ class SearchSpec(Section):
     trials: int = Field(default=50, ge=1, le=1_000_000)
     sampler: Literal["gp", "tpe", "random", "grid"] = "gp"
     first: str = Field(default="sampler", pattern=r"^(sampler|defaults|published(:[a-z-]+)?)$")
+    ranges: Literal["own", "published"] = "own"
     parallel: int = Field(default=1, ge=1, le=1024, description="trials that are in flight at once")
     prune: bool = False
     storage: str | None = None

@@ -30,7 +30,7 @@ from levelfield.train import checkpoint
 from levelfield.train._autocast import Autocast
 from levelfield.train._embed import embed
 from levelfield.train._inputs import Inputs
-from levelfield.train._objective import Objective
+from levelfield.train._objective import NotFiniteError, Objective
 from levelfield.train._optim import create_optimizer, set_rates
 from levelfield.train._ranks import average_gradients, from_chief, rank, share
 from levelfield.train._stopping import Plateau
@@ -159,7 +159,10 @@ class _Run:
     def _backward(self, rows: Rows, inputs: Tensor, labels: Tensor) -> float:
         """Forward and backward of one batch; the loss as a number."""
         with self.autocast.forward():
-            value, embeddings = self.objective(self.forward, inputs, labels)
+            try:
+                value, embeddings = self.objective(self.forward, inputs, labels)
+            except NotFiniteError as error:
+                raise DivergedError(f"{error} in epoch {self.epoch}") from error
         number = float(value.detach())
         if not math.isfinite(number):
             raise DivergedError(f"loss is {number} in epoch {self.epoch}")
@@ -195,6 +198,8 @@ class _Run:
         embeddings = embed(
             forward, self.data.inputs, rows, batch_size=self.spec.training.eval_batch_size, device=self.device
         )
+        if self.spec.head.normalize is False:
+            embeddings = torch.nn.functional.normalize(embeddings)
         if not bool(torch.isfinite(embeddings).all()):
             return {self.spec.training.metric: math.nan}
         wanted = tuple(dict.fromkeys((*VALIDATION_METRICS, self.spec.training.metric)))

@@ -171,7 +171,7 @@ def build_embedder(spec: RunSpec, resources: Resources) -> models.Embedder:
         "pooling": spec.head.pooling,
         "head": spec.head.kind,
         "size": spec.head.size,
-        "normalize": spec.head.normalize,
+        "normalize": spec.head.normalize is not False,
         "freeze_bn": spec.trunk.bn_mode,
         "seed": seed_for(spec.seed, "head"),
     }
