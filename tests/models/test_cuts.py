@@ -98,7 +98,7 @@ def test_dropout_after_the_cut_works_in_training_only() -> None:
 
 def test_cutting_leaves_the_modes_of_layers_as_they_were() -> None:
     trunk = models.create_trunk("timm:resnet18").train()
-    trunk.network.layer1.eval()
+    trunk.network.get_submodule("layer1").eval()
     before = {name: module.training for name, module in trunk.named_modules()}
     list_cuts(trunk, image_size=64)
     split(trunk, "layer4")
@@ -114,8 +114,8 @@ class Skipping(nn.Module):
 
     def forward(self, maps: Tensor) -> Tensor:
         first = self.first(maps)
-        third: Tensor = self.third(self.second(first).relu())
-        return third + first
+        result: Tensor = self.third(self.second(first).relu()) + first
+        return result
 
 
 class Repeating(nn.Module):

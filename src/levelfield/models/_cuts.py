@@ -228,7 +228,7 @@ class _Tracer(fx.Tracer):
                 graph.erase_node(node)
             elif node.op in ("call_module", "get_attr"):
                 node.target = str(node.target).removeprefix(_PREFIX)
-        graph.owning_module = network
+        graph.owning_module = network  # type: ignore[assignment]  # any module that has the layers will do
         graph.eliminate_dead_code()
         entries, refused = {}, {}
         alive = set(graph.nodes)

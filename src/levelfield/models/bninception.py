@@ -112,7 +112,7 @@ def _halve(maps: Tensor) -> Tensor:
     return nn.functional.max_pool2d(maps, 3, stride=2, ceil_mode=True)
 
 
-@fx.wrap  # type: ignore[untyped-decorator]  # one operation for torch.fx, which cannot follow the check
+@fx.wrap  # one operation for torch.fx, which cannot follow the check
 def _join_halved(outputs: list[Tensor], maps: Tensor) -> Tensor:
     """The outputs of a block that halves its maps, and the halved maps themselves."""
     halved = _halve(maps)
