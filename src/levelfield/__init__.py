@@ -9,9 +9,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from levelfield import batches, data, losses, methods, metrics, miners, models
+    from levelfield import batches, data, engine, losses, methods, metrics, miners, models
+    from levelfield.app import run
     from levelfield.config import Experiment
-    from levelfield.protocol import run
     from levelfield.space import Choice, Float, Int
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Int",
     "batches",
     "data",
+    "engine",
     "losses",
     "methods",
     "metrics",
@@ -35,7 +36,7 @@ _HOMES = {
     "Float": "levelfield.space",
     "Int": "levelfield.space",
     "Experiment": "levelfield.config",
-    "run": "levelfield.protocol",
+    "run": "levelfield.app",
 }
 
 

@@ -28,14 +28,8 @@ def compare(
     from rich.console import Console
     from rich.markdown import Markdown
 
-    from levelfield.reports import (
-        compare_across,
-        comparison_json,
-        comparison_markdown,
-        focus,
-        weigh,
-        write_comparison,
-    )
+    from levelfield.compare import compare_across, focus, weigh
+    from levelfield.reports import comparison_json, comparison_markdown, write_comparison
 
     experiments = [weigh(folder, setting=setting, metric=metric) for folder in folders]
     if against is not None:

@@ -60,7 +60,7 @@ def _show(found: Reproduction) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from levelfield.reports._tables import metric_name
+    from levelfield.compare import measure
 
     table = Table(title="Test scores in percent")
     for column in ("method", "setting", "metric"):
@@ -73,7 +73,7 @@ def _show(found: Reproduction) -> None:
         table.add_row(
             n.method,
             n.setting,
-            metric_name(n.metric),
+            measure(n.metric).label,
             f"{100 * n.before:.2f}{half}",
             f"{100 * n.after:.2f}",
             f"[{colours[n.verdict]}]{n.verdict}[/]",

@@ -58,8 +58,10 @@ def load(path: Path, overrides: tuple[str, ...] = ()) -> Experiment:
     if not isinstance(values, dict):
         raise UsageError(f"experiment file {path} must hold `key: value` lines, e.g. `name: my-experiment`")
     values.setdefault("name", path.stem)
-    relative = [Path(plugin) for plugin in values.get("plugins", [])]
-    values["plugins"] = [str(plugin if plugin.is_absolute() else path.parent / plugin) for plugin in relative]
+    plugins = values.get("plugins") or []
+    if not isinstance(plugins, list) or not all(isinstance(plugin, str) for plugin in plugins):
+        raise UsageError(f"{path}: plugins must be a list of Python files, e.g. `plugins: [my_loss.py]`")
+    values["plugins"] = [str(path.parent / plugin) for plugin in plugins]  # an absolute path stays as it is
     return build(values, overrides, origin=str(path))
 
 
@@ -99,7 +101,7 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-_PLUGIN_SECTIONS = ("dataset", "split", "trunk", "transform")
+_PLUGIN_SECTIONS = ("dataset", "split", "trunk", "transform", "engine")
 
 
 def parse_override(text: str) -> dict[str, Any]:

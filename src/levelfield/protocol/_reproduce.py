@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from levelfield.compare import Comparison, Result, collect
 from levelfield.config import Experiment
 from levelfield.errors import UsageError
-from levelfield.protocol._results import SETTINGS, Comparison, Result, collect
 from levelfield.protocol._run import Progress, run
-from levelfield.records import Store, read_json
+from levelfield.records import SETTINGS, Store
 from levelfield.stats import t_interval
 
 Verdict = Literal["identical", "within interval", "different"]
@@ -98,8 +98,8 @@ def recorded_experiment(
     device: str | None = None,
 ) -> Experiment:
     """The experiment that a folder holds; with the recorded number of threads, which bits depend on."""
-    values = dict(collect(folder).experiment)
-    values["dataset"] = {**values["dataset"], "root": root}
+    values = collect(folder).experiment.model_dump(mode="json")
+    values["dataset"]["root"] = root
     recorded = surroundings(folder)
     values["plugins"] = plugins
     values["engine"] = {
@@ -126,7 +126,7 @@ def compare_scores(before: list[float], after: list[float]) -> Verdict:
 
 
 def _check_finished(comparison: Comparison) -> None:
-    wanted = comparison.experiment["confirm"]["reruns"]
+    wanted = comparison.experiment.confirm.reruns
     for result in comparison.trained:
         done = len(result.failed) + len(result.scores[SETTINGS[0]][comparison.metrics[0]])
         if done < wanted:
@@ -134,7 +134,7 @@ def _check_finished(comparison: Comparison) -> None:
                 f"{result.method} has {done} of {wanted} reruns; finish the experiment first, "
                 "with `levelfield run`"
             )
-    if len(comparison.trained) < len(comparison.experiment["methods"]):
+    if len(comparison.trained) < len(comparison.experiment.methods):
         raise UsageError("the experiment is not finished; finish it first, with `levelfield run`")
 
 
@@ -167,8 +167,8 @@ def _selections(before: Comparison, after: Comparison) -> Iterator[str]:
     found = {result.method: result for result in after.trained}
     for result in before.trained:
         other = found.get(result.method)
-        old = result.selection["hyperparameters"]
-        new = other.selection["hyperparameters"] if other else None
+        old = result.selection.hyperparameters
+        new = other.selection.hyperparameters if other else None
         if old != new:
             yield f"{result.method}: {old} -> {new}"
 
@@ -176,20 +176,13 @@ def _selections(before: Comparison, after: Comparison) -> Iterator[str]:
 def surroundings(folder: Path) -> dict[str, set[str]]:
     """Every value that the runs of a folder have of what they ran on, with and from."""
     found: dict[str, set[str]] = {}
-    for run_folder in sorted((Store(folder).root / "runs").iterdir()):
-        if not (run_folder / "provenance.json").exists():
+    for run_folder in Store(folder).runs():
+        provenance = run_folder.provenance()
+        if provenance is None:
             continue
-        spec = read_json(run_folder / "spec.json")
-        facts = {
-            key: value
-            for key, value in read_json(run_folder / "provenance.json").items()
-            if key not in ("finished", "seconds")
-        }
-        facts |= {
-            "dataset": spec["data"]["fingerprint"],
-            "weights": spec["trunk"]["weights"],
-            "plugins": spec["recipe"]["plugins"],
-        }
+        spec = run_folder.spec()
+        facts = provenance.model_dump(exclude={"finished", "seconds"})
+        facts |= {"dataset": spec.data.fingerprint, "weights": spec.trunk.weights}
         for key, value in _leaves(facts):
             found.setdefault(key, set()).add(str(value))
     return found
