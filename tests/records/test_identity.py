@@ -281,7 +281,7 @@ def names_of(values: dict[str, Any]) -> dict[str, str | None]:
     if spec.trunk.mode == "frozen":
         dataset = development(spec, resolved.resources).dataset
         resources = resolved.resources.__class__(weights=resolved.resources.weights)
-        embedder, options = _workspace._feature_maker(spec, resources, train=True)
+        embedder, options = _workspace.feature_source(spec, resources, train=True)
         features = feature_id(feature_identity(embedder, dataset, **options))
     return {"F": features, "R": spec.run_id, "S": search_id(resolved, method)}
 

@@ -68,23 +68,30 @@ class Part(nn.Module):
 
 
 class LowerPart(nn.Module):
-    """Images to what crosses the cut."""
+    """Images to what crosses the cut.
 
-    def __init__(self, trunk: Trunk, part: Part) -> None:
+    Attributes:
+        trunk: The preparation of images, and the identity, of the trunk that was cut; it has no layers.
+        cut: The name of the cut.
+    """
+
+    def __init__(self, trunk: Trunk, part: Part, *, cut: str) -> None:
         super().__init__()
-        self.trunk_input = Trunk(
+        self.trunk = Trunk(
             nn.Identity(),
             name=trunk.name,
             num_features=0,
             inputs=trunk.inputs,
             image_size=trunk.image_size,
         )
+        self.trunk.made_from = trunk.made_from
         self.part = part
+        self.cut = cut
         self.training = part.training
 
     def forward(self, images: Tensor) -> Tensor:
         """Activations (B x ...) of images (B x C x H x W)."""
-        activations: Tensor = self.part(self.trunk_input.prepare(images))
+        activations: Tensor = self.part(self.trunk.prepare(images))
         return activations
 
 
@@ -121,7 +128,7 @@ def split(trunk: Trunk, name: str) -> tuple[LowerPart, Trunk]:
     lower, upper = (
         Part(network, training=graphs[True][side], evaluation=graphs[False][side]) for side in (0, 1)
     )
-    return LowerPart(trunk, lower), Trunk(
+    return LowerPart(trunk, lower, cut=name), Trunk(
         upper,
         name=trunk.name,
         num_features=trunk.num_features,

@@ -36,8 +36,8 @@ class Directions:
     variances: Tensor
 
 
-def principal_directions(features: Tensor) -> Directions:
-    """The principal directions of features (N x F).
+def principal_directions(features: Tensor, *, at_most: int | None = None) -> Directions:
+    """The principal directions of features (N x F), or the first ``at_most`` of them.
 
     The largest coordinate of each axis is positive: a direction is as good as its opposite, and every machine
     must give the same one.
@@ -54,7 +54,8 @@ def principal_directions(features: Tensor) -> Directions:
     values, axes = values.flip(0), vectors.flip(1).T
     noise = values[0].clamp(min=0) * torch.finfo(torch.float64).eps * max(features.shape)
     rank = int((values > noise).sum())
-    axes = axes[:rank]
+    rank = rank if at_most is None else min(rank, at_most)
+    axes = axes[:rank].clone()  # not a view of all of them, which would stay in memory
     peaks = axes.gather(1, axes.abs().argmax(1, keepdim=True)) if rank else axes
     return Directions(mean, axes * peaks.sign(), values[:rank] / max(len(features) - 1, 1))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from levelfield import batches, engine, losses, methods, metrics, miners, models, published
-from levelfield.config import Experiment, MethodSpec, Plugin
+from levelfield.config import Experiment, MethodSpec, Plugin, TrunkSpec
 from levelfield.data import registry as datasets
 from levelfield.data import splits, transforms
 from levelfield.data.views import DevelopmentView, open_development
@@ -115,13 +115,7 @@ def resolve(experiment: Experiment) -> Resolved:
             fingerprint=view.fingerprint,
             split=_identity(splits.registry, experiment.split),
         ),
-        trunk=TrunkIdentity(
-            **_identity(models.registry, experiment.trunk).model_dump(),
-            weights=_weights_identity(experiment.trunk.weights),
-            mode=experiment.trunk.mode,
-            bn_mode=experiment.trunk.bn_mode,
-            views=experiment.trunk.views,
-        ),
+        trunk=_trunk_identity(experiment.trunk),
         transform=_identity(transforms.registry, experiment.transform),
         metric=PluginIdentity(
             name=experiment.training.metric, source=metric_source(experiment.training.metric)
@@ -214,6 +208,20 @@ def metric_source(name: str) -> str | None:
 
 def _identity(registry: Registry[Any], plugin: Plugin) -> PluginIdentity:
     return PluginIdentity(name=plugin.name, options=plugin.options, source=registry[plugin.name].source)
+
+
+def _trunk_identity(trunk: TrunkSpec) -> TrunkIdentity:
+    """A trunk by all that a run depends on; a tail that begins after the last layer is a frozen trunk."""
+    mode = "frozen" if trunk.mode == "tail" and trunk.cut == models.HEAD else trunk.mode
+    return TrunkIdentity(
+        **_identity(models.registry, trunk).model_dump(),
+        weights=_weights_identity(trunk.weights),
+        mode=mode,
+        bn_mode=trunk.bn_mode,
+        views=trunk.views,
+        cut=trunk.cut if mode == "tail" else None,
+        lora=trunk.lora if mode == "lora" else None,
+    )
 
 
 def _load_plugin(path: Path) -> str:

@@ -51,10 +51,13 @@ class Objective(nn.Module):
         if self.miner is not None:
             miners.reseed(self.miner, seed_for(self._seed, "miner", epoch))
 
-    def forward(self, embedder: Embedder, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, embedder: Embedder, inputs: Tensor, labels: Tensor, embeddings: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """The loss (scalar) of a batch of images or features with labels (B), and its embeddings (B x D).
 
-        Under torchrun, inputs are this rank's share; loss and embeddings are those of all ranks together.
+        ``embeddings`` are taken instead of computed if they are given. Under torchrun, inputs are this rank's
+        share; loss and embeddings are those of all ranks together.
         """
         self._steps += 1
         if self._mixup_alpha is not None:
@@ -63,7 +66,8 @@ class Objective(nn.Module):
             embeddings = embedder.project(mixed.features)
             value = mixed.loss(lambda entry: self._loss_of(*gather(embeddings, entry)))
         else:
-            embeddings = embedder.project(inputs) if self._frozen else embedder(inputs)
+            if embeddings is None:
+                embeddings = embedder.project(inputs) if self._frozen else embedder(inputs)
             embeddings, labels = gather(embeddings, labels)
             if self._memory is not None and self._steps > self._memory_start:
                 value = self._loss_with_memory(self._memory, embeddings, labels)
