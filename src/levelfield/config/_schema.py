@@ -83,7 +83,7 @@ class TrunkSpec(Plugin):
         le=1000,
         description="augmented views per image in frozen and tail mode; 0 = centre crop",
     )
-    lora: LoraSpec = LoraSpec()
+    lora: LoraSpec | None = None
 
     @model_validator(mode="after")
     def _settings_of_other_modes(self) -> TrunkSpec:
@@ -95,7 +95,7 @@ class TrunkSpec(Plugin):
             raise ValueError(
                 f"`from` belongs to mode tail, not to {self.mode}; set it to null, or the mode to tail"
             )
-        if self.mode != "lora" and "lora" in self.model_fields_set:
+        if self.mode != "lora" and self.lora is not None:
             raise ValueError(
                 f"`lora` belongs to mode lora, not to {self.mode}; leave it out, or set the mode to lora"
             )

@@ -91,28 +91,35 @@ def start_head(head: Head, directions: Directions, *, init: str, seed: int = 0) 
         if isinstance(head.projection, nn.Linear):
             head.projection.weight.copy_(weight)
             head.projection.bias.copy_(bias)
-        else:
-            first, _, last = head.projection  # type: ignore[misc]  # an MLP, as check_init has made sure
-            size = head.size
-            first.weight[: 2 * size].copy_(torch.cat([weight, -weight]))
-            first.bias[: 2 * size].copy_(torch.cat([bias, -bias]))
-            last.weight.zero_()
-            last.weight[:, :size].fill_diagonal_(1.0)
-            last.weight[:, size : 2 * size].fill_diagonal_(-1.0)
-            last.bias.zero_()
+            return
+        first, last = _mlp_layers(head)
+        size = head.size
+        first.weight[: 2 * size].copy_(torch.cat([weight, -weight]))
+        first.bias[: 2 * size].copy_(torch.cat([bias, -bias]))
+        last.weight.zero_()
+        last.weight[:, :size].fill_diagonal_(1.0)
+        last.weight[:, size : 2 * size].fill_diagonal_(-1.0)
+        last.bias.zero_()
 
 
 def check_init(head: Head, init: str) -> None:
     """Refuse a start that the head cannot make."""
-    if init == "random":
+    if init == "random" or isinstance(head.projection, nn.Linear):
         return
     if isinstance(head.projection, nn.Identity):
         raise UsageError(f"head.init {init} needs a projection, and head.kind none has none; leave it out")
-    if isinstance(head.projection, nn.Sequential) and head.projection[0].out_features < 2 * head.size:
+    hidden = _mlp_layers(head)[0].out_features
+    if hidden < 2 * head.size:
         raise UsageError(
             f"head.init {init} of an MLP head needs twice as many hidden units as head.size {head.size}, and "
-            f"there are {head.projection[0].out_features}; choose a smaller size, or head.init random"
+            f"there are {hidden}; choose a smaller size, or head.init random"
         )
+
+
+def _mlp_layers(head: Head) -> tuple[nn.Linear, nn.Linear]:
+    """The two linear layers of an MLP head."""
+    first, last = (layer for layer in head.projection.children() if isinstance(layer, nn.Linear))
+    return first, last
 
 
 def _rows(directions: Directions, *, init: str, size: int, seed: int) -> Tensor:

@@ -1,8 +1,8 @@
 """Large batches in little memory: the network sees chunks, the loss the whole batch, gradients are exact.
 
 As in "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup" (Gao et al. 2021): embeddings
-are computed without a graph, the loss gives their gradients, and a second pass over the chunks carries these on
-to the network. The second pass draws the same random numbers as the first, so dropout is the same in both.
+are computed without a graph, the loss gives their gradients, and a second pass over the chunks carries these
+on to the network. The second pass draws the same random numbers as the first, so dropout is the same in both.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ChunkedPass:
 
     def __init__(self, forward: Forward, inputs: Tensor, *, size: int) -> None:
         self._forward = forward
-        self._chunks = inputs.split(size)
+        self._chunks = torch.split(inputs, size)
         self._random_states: list[list[Tensor]] = []
         outputs = []
         with torch.no_grad():

@@ -52,11 +52,11 @@ class Objective(nn.Module):
             miners.reseed(self.miner, seed_for(self._seed, "miner", epoch))
 
     def forward(
-        self, embedder: Embedder, inputs: Tensor, labels: Tensor, embeddings: Tensor | None = None
+        self, embedder: Embedder, inputs: Tensor, labels: Tensor, known: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """The loss (scalar) of a batch of images or features with labels (B), and its embeddings (B x D).
 
-        ``embeddings`` are taken instead of computed if they are given. Under torchrun, inputs are this rank's
+        If the embeddings are ``known``, they are not computed. Under torchrun, inputs are this rank's
         share; loss and embeddings are those of all ranks together.
         """
         self._steps += 1
@@ -66,9 +66,9 @@ class Objective(nn.Module):
             embeddings = embedder.project(mixed.features)
             value = mixed.loss(lambda entry: self._loss_of(*gather(embeddings, entry)))
         else:
-            if embeddings is None:
-                embeddings = embedder.project(inputs) if self._frozen else embedder(inputs)
-            embeddings, labels = gather(embeddings, labels)
+            if known is None:
+                known = embedder.project(inputs) if self._frozen else embedder(inputs)
+            embeddings, labels = gather(known, labels)
             if self._memory is not None and self._steps > self._memory_start:
                 value = self._loss_with_memory(self._memory, embeddings, labels)
             else:
