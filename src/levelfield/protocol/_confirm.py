@@ -40,6 +40,7 @@ from levelfield.train import (
 from levelfield.train.checkpoint import load_best_weights
 
 SPECTRUM = "spectrum"
+CLASSES = "classes"
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,7 @@ def score_rerun(job: ScoreJob) -> None:
         per_fold, together = _embed_pretrained(job, test)
     scores = [_evaluate(embeddings, test, job.metrics) for embeddings in per_fold]
     concatenated = _evaluate(together, test, job.metrics)
-    _save_arrays(job, scores, concatenated, metrics.spectrum(together))
+    _save_arrays(job, test, scores, concatenated, metrics.spectrum(together))
     sources = {metric: metric_source(metric) for metric in job.metrics}
     write_rerun(
         job.out,
@@ -239,10 +240,18 @@ def _evaluate(embeddings: Tensor, test: Dataset, wanted: tuple[str, ...]) -> met
 
 
 def _save_arrays(
-    job: ScoreJob, folds: list[metrics.Scores], together: metrics.Scores, spectrum: np.ndarray
+    job: ScoreJob,
+    test: Dataset,
+    folds: list[metrics.Scores],
+    together: metrics.Scores,
+    spectrum: np.ndarray,
 ) -> None:
-    """Keep what each query scored: significance tests pair methods query by query. And the spectrum."""
-    tensors = {SPECTRUM: torch.as_tensor(spectrum, dtype=torch.float32)}
+    """Keep what each query scored and its class: methods are compared class by class. And the spectrum."""
+    asked = np.ones(len(test), dtype=bool) if test.roles is None else (test.roles & QUERY) > 0
+    tensors = {
+        SPECTRUM: torch.as_tensor(spectrum, dtype=torch.float32),
+        CLASSES: torch.as_tensor(test.labels[asked], dtype=torch.int64),
+    }
     for name in job.metrics:
         if name not in together.per_query:
             continue  # a measure of the whole space, such as NMI, has no value per query
