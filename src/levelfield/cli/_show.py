@@ -74,7 +74,7 @@ def carry_out(experiment: Experiment, out: Path | None, *, quiet: bool, as_json:
 
 
 def show_table(evidence: Evidence) -> None:
-    """The main table; bold marks the best of a column and what is not distinguishable from it."""
+    """The main table; bold marks the methods of a column that no other was found better than."""
     from levelfield.reports import results_table, warnings
 
     comparison = evidence.comparison
@@ -85,7 +85,7 @@ def show_table(evidence: Evidence) -> None:
         console.print(warning, style="yellow", highlight=False, markup=False)
 
 
-def print_table(table: Table, *, width: int = 120) -> Console:
+def print_table(table: Table, *, width: int = 132) -> Console:
     """Print a table below its title, ``width`` wide where nobody looks at a terminal; returns the console."""
     from rich.console import Console
 

@@ -52,7 +52,7 @@ def reproduce(
         print(json.dumps(dataclasses.asdict(found), indent=2, default=str))
     else:
         _show(found)
-    if found.count("different"):
+    if found.count("different") or found.count("missing"):
         raise typer.Exit(1)
 
 
@@ -67,7 +67,7 @@ def _show(found: Reproduction) -> None:
         table.add_column(column)
     for column in ("before", "now", "verdict"):
         table.add_column(column, justify="right")
-    colours = {"identical": "green", "within interval": "yellow", "different": "bold red"}
+    colours = {"identical": "green", "consistent": "yellow", "different": "bold red", "missing": "bold red"}
     for n in found.numbers:
         half = "" if n.half_width != n.half_width else f" ± {100 * n.half_width:.2f}"
         table.add_row(
@@ -80,8 +80,8 @@ def _show(found: Reproduction) -> None:
         )
     Console(width=None if Console().is_terminal else 120).print(table)
     print(
-        f"{found.count('identical')} identical, {found.count('within interval')} within their interval, "
-        f"{found.count('different')} different"
+        f"{found.count('identical')} identical, {found.count('consistent')} consistent, "
+        f"{found.count('different')} different, {found.count('missing')} missing"
     )
     for title, lines in (("Other selections", found.selections), ("Changed", found.environment)):
         print(f"{title}: {'none' if not lines else ''}".rstrip())

@@ -6,7 +6,7 @@ Everything is read from records; nothing is trained or scored, and torch is not 
 from levelfield.compare._across import Across, case_names, compare_across
 from levelfield.compare._beside_published import Beside, beside_published
 from levelfield.compare._confirmation import Confirmation, read_confirmation
-from levelfield.compare._evidence import Evidence, find, focus, leaders_of, ranked, weigh
+from levelfield.compare._evidence import Evidence, findings_of, focus, judge_methods, ranked, weigh
 from levelfield.compare._findings import Finding
 from levelfield.compare._measures import measure
 from levelfield.compare._results import Comparison, Result, collect
@@ -31,9 +31,9 @@ __all__ = [
     "case_names",
     "collect",
     "compare_across",
-    "find",
+    "findings_of",
     "focus",
-    "leaders_of",
+    "judge_methods",
     "measure",
     "ranked",
     "read_confirmation",

@@ -20,7 +20,7 @@ class Across:
         setting: Of the scores.
         measure: Of the scores.
         cases: Mean scores by experiment and method; only methods that all of them have, no baselines.
-        leaders: By experiment, the best mean and the methods not distinguishable from it.
+        leaders: By experiment, the methods that no other was found better than.
         left_out: Methods that some of the experiments lack.
         differing: Sections of the protocol that are not the same in all experiments.
         test: Friedman's test with Nemenyi's comparison; None with fewer than 2 cases or 3 methods.

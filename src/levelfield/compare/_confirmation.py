@@ -13,7 +13,8 @@ from levelfield.compare._results import Comparison, Result
 from levelfield.records import Rerun, Store
 
 Array = NDArray[np.float64]
-SPECTRUM = "spectrum"  # the key of the singular values in a rerun's safetensors file
+SPECTRUM = "spectrum"  # keys in a rerun's safetensors file: singular values,
+CLASSES = "classes"  # and the class of each query
 
 
 @dataclass(frozen=True)
@@ -41,27 +42,28 @@ class Confirmation:
             if metric in rerun.scores(setting)
         }
 
-    def per_query(self, setting: str, metric: str) -> Array | None:
-        """The value of each test query (n), mean over the reruns; None for a measure of the whole space.
+    def per_query(self, setting: str, metric: str) -> dict[int, Array] | None:
+        """The value of each test query (n), by rerun; None for a measure of the whole space.
 
         Queries that cannot be scored, for want of another image of their class, are NaN.
         """
         found = self._read(f"{setting}.{metric}")
-        if not found or len(found) < len(self.scores(setting, metric)):
-            return None
-        mean: Array = np.mean(found, axis=0)
-        return mean
+        return found if found and set(found) >= set(self.scores(setting, metric)) else None
+
+    def classes(self) -> Array | None:
+        """The class of each test query (n); None in records that are older than this."""
+        return next(iter(self._read(CLASSES).values()), None)
 
     def spectra(self) -> list[Array]:
         """Singular values of the concatenated test embeddings, of each rerun that has them on record."""
-        return self._read(SPECTRUM)
+        return list(self._read(SPECTRUM).values())
 
-    def _read(self, key: str) -> list[Array]:
-        found = []
-        for file in self.arrays.values():
+    def _read(self, key: str) -> dict[int, Array]:
+        found = {}
+        for number, file in self.arrays.items():
             with safe_open(file, framework="numpy") as tensors:
                 if key in tensors.keys():  # noqa: SIM118 (it is no mapping)
-                    found.append(np.asarray(tensors.get_tensor(key), dtype=np.float64))
+                    found[number] = np.asarray(tensors.get_tensor(key), dtype=np.float64)
         return found
 
 

@@ -1,8 +1,8 @@
-"""Which methods of an experiment differ: paired over test queries, with the luck of the seeds counted too.
+"""Which methods of an experiment differ, by what its records hold.
 
-Queries and seeds are both chance: a difference counts if it stands out against their sum, and if the paired
-permutation test over queries agrees; p-values are corrected by Holm's method for all pairs. With one rerun
-each the queries decide alone; for a measure of the whole space, which has no value per query, the reruns do.
+All methods of a measure are judged together, by `levelfield.stats.judge`: classes of queries and seeds are
+both chance, paired between methods. A measure of the whole space, which has no value per query, is decided by
+reruns.
 """
 
 from __future__ import annotations
@@ -10,21 +10,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import product
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from levelfield.compare._confirmation import Confirmation, read_confirmation
 from levelfield.compare._findings import Finding
 from levelfield.compare._results import Comparison, collect
 from levelfield.errors import UsageError, did_you_mean
 from levelfield.records import SETTINGS, Measure
-from levelfield.stats import Interval, Pair, compare_pairs, crossed_p_value, half_width, holm, rerun_noise
+from levelfield.stats import Judgement, ScoreTable, judge, rerun_table, score_table
 
 MAIN_SETTING = "concatenated"
-PERMUTATIONS = 10_000
+NO_CLASSES = "The records do not name the classes of queries, which count as independent: that is too sure."
 
 
 @dataclass(frozen=True)
@@ -38,8 +37,7 @@ class Evidence:
         setting: Of ``findings``.
         metric: Of ``findings``.
         findings: Every pair of methods, the better mean first, best methods first.
-        leaders: By (setting, metric): the best mean, and the methods not distinguishable from it; none for a
-            measure without a direction.
+        judgements: By (setting, metric): all methods that have the measure, judged together.
     """
 
     root: Path
@@ -48,7 +46,24 @@ class Evidence:
     setting: str
     metric: str
     findings: tuple[Finding, ...]
-    leaders: Mapping[tuple[str, str], frozenset[str]]
+    judgements: Mapping[tuple[str, str], Judgement]
+
+    @property
+    def leaders(self) -> dict[tuple[str, str], frozenset[str]]:
+        """By (setting, metric): the methods that no other was found better than; none without a direction."""
+        directed = [m for m, found in self.comparison.measures.items() if found.higher_is_better is not None]
+        return {
+            key: self.judgements[key].leaders
+            if key[1] in directed and key in self.judgements
+            else frozenset()
+            for key in product(SETTINGS, self.comparison.metrics)
+        }
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What the findings cannot say, one sentence each."""
+        found = self.judgements.get((self.setting, self.metric))
+        return () if found is None else found.caveats
 
     @property
     def measure(self) -> Measure:
@@ -61,13 +76,21 @@ class Evidence:
         return ranked(self.confirmations, self.setting, self.measure)
 
 
-def weigh(root: str | Path, *, setting: str = MAIN_SETTING, metric: str | None = None) -> Evidence:
+def weigh(
+    root: str | Path,
+    *,
+    setting: str = MAIN_SETTING,
+    metric: str | None = None,
+    equivalence: float | None = None,
+) -> Evidence:
     """Read an experiment's folder and test its differences.
 
     Args:
         root: The folder that ``levelfield run`` wrote.
         setting: "concatenated" or "separated": which scores the findings are about.
         metric: Which measure they are about; that of the selection by default.
+        equivalence: The largest difference in it that does not matter, as tables print it: 0.5 is half a
+            point. Without, nothing is called equivalent.
     """
     comparison = collect(root)
     metric = metric or comparison.main_metric
@@ -80,20 +103,23 @@ def weigh(root: str | Path, *, setting: str = MAIN_SETTING, metric: str | None =
         for result in comparison.results
         if any(result.scores[MAIN_SETTING].values())
     }
+    judgements = {}
+    for each_setting, each_metric in product(SETTINGS, comparison.metrics):
+        measure, margin = comparison.measures[each_metric], None
+        if equivalence is not None and (each_setting, each_metric) == (setting, metric):
+            margin = equivalence / measure.scale
+        found = judge_methods(confirmations, each_setting, measure, equivalence=margin)
+        if found is not None:
+            judgements[each_setting, each_metric] = found
+    main = judgements.get((setting, metric))
     return Evidence(
         root=Path(root),
         comparison=comparison,
         confirmations=confirmations,
         setting=setting,
         metric=metric,
-        findings=tuple(find(confirmations, setting, comparison.measures[metric])),
-        leaders={
-            (each_setting, each_metric): leaders_of(
-                confirmations, each_setting, comparison.measures[each_metric]
-            )
-            for each_setting in SETTINGS
-            for each_metric in comparison.metrics
-        },
+        findings=tuple(findings_of(main, confirmations, comparison.measures[metric])),
+        judgements=judgements,
     )
 
 
@@ -108,116 +134,92 @@ def ranked(confirmations: Mapping[str, Confirmation], setting: str, measure: Mea
     return dict(sorted(means.items(), key=lambda item: sign * item[1]))
 
 
-def leaders_of(confirmations: Mapping[str, Confirmation], setting: str, measure: Measure) -> frozenset[str]:
-    """The method of the best mean and those that are not distinguishable from it."""
-    if measure.higher_is_better is None:
-        return frozenset()
-    order = list(ranked(confirmations, setting, measure))
-    if len(order) < 2:
-        return frozenset(order)
-    findings = find(confirmations, setting, measure, against=order[0], resample=False)
-    alike = {finding.first for finding in findings if finding.verdict == "not distinguishable"}
-    return frozenset({order[0], *alike})
-
-
-def find(
+def judge_methods(
     confirmations: Mapping[str, Confirmation],
     setting: str,
     measure: Measure,
     *,
-    against: str | None = None,
+    equivalence: float | None = None,
     alpha: float = 0.05,
-    resample: bool = True,
-) -> list[Finding]:
-    """Compare every pair of methods, or each with ``against``; empty with fewer than two methods.
+) -> Judgement | None:
+    """Judge all methods that have the measure together; None where none has.
 
     Args:
         confirmations: Rerun by rerun, by method.
         setting: "concatenated" or "separated".
         measure: What the scores are of.
-        against: Compare only with this method.
-        alpha: Level of the verdicts.
-        resample: Also bootstrap and permute queries; without, their variance alone speaks for them.
+        equivalence: The largest difference that does not matter, in the scale of the scores.
+        alpha: Chance of any false finding among all pairs.
     """
-    means = ranked(confirmations, setting, measure)
-    if against is not None and against not in means:
-        raise UsageError(f'no scores of a method "{against}" to compare with{did_you_mean(against, means)}')
-    pairs = list(combinations(means, 2))
-    if against is not None:
-        pairs = [(method, against) for method in means if method != against]
-    if not pairs:
-        return []
-    scores = {method: confirmations[method].scores(setting, measure.name) for method in means}
-    fixed = [method for method in means if confirmations[method].fixed]
-    noise = rerun_noise({method: list(found.values()) for method, found in scores.items()}, fixed=fixed)
-    values = _per_query(confirmations, list(means), setting, measure.name)
-    tested = _resampled(values, against, alpha) if values is not None and resample else {}
-    findings = []
-    for a, b in pairs:
-        queries = None if values is None else _squared_error(values[a] - values[b])
-        reruns = None if noise is None else (noise.between(a, b), noise.df)
-        gap = means[a] - means[b]
-        p_value = crossed_p_value(gap, queries=queries, reruns=reruns)
-        pair = tested.get((a, b))
-        count = min((len(scores[m]) for m in (a, b) if m not in fixed), default=1)
-        findings.append(
-            Finding(
-                first=a,
-                second=b,
-                difference=gap,
-                p_value=_agreed(p_value, pair),
-                p_adjusted=1.0,
-                reruns=None if reruns is None else Interval(gap, half_width(*reruns), count),
-                queries=pair,
-                alpha=alpha,
-                measure=measure,
-            )
-        )
-    adjusted = holm([finding.p_value for finding in findings]).tolist()
-    return [replace(finding, p_adjusted=p) for finding, p in zip(findings, adjusted, strict=True)]
-
-
-def _resampled(
-    values: Mapping[str, NDArray[np.float64]], against: str | None, alpha: float
-) -> dict[tuple[str, str], Pair]:
-    pairs = compare_pairs(values, against=against, alpha=alpha, permutations=PERMUTATIONS)
-    return {(pair.first, pair.second): pair for pair in pairs}
-
-
-def _agreed(p_value: float, pair: Pair | None) -> float:
-    """The larger p-value, unless random permutations found nothing as extreme: then theirs is a mere bound.
-
-    Holm's correction for hundreds of pairs would lift that bound above 5%.
-    """
-    at_bound = pair is not None and pair.p_value * (PERMUTATIONS + 1) < 1.5
-    return p_value if pair is None or at_bound else max(p_value, pair.p_value)
-
-
-def _squared_error(differences: NDArray[np.float64]) -> tuple[float, float]:
-    """Squared standard error of the mean, and its degrees of freedom."""
-    n = len(differences)
-    return float(differences.var(ddof=1)) / n, n - 1.0
-
-
-def _per_query(
-    confirmations: Mapping[str, Confirmation], methods: list[str], setting: str, metric: str
-) -> dict[str, NDArray[np.float64]] | None:
-    """The values of the queries that every method scored; None if a method has none on record."""
-    found = {}
-    for method in methods:
-        values = confirmations[method].per_query(setting, metric)
-        if values is None:
-            return None
-        found[method] = values
-    if len({len(values) for values in found.values()}) > 1:
+    methods = list(ranked(confirmations, setting, measure))
+    if not methods:
         return None
-    scored = np.isfinite(np.stack(list(found.values()))).all(axis=0)
-    return {method: values[scored] for method, values in found.items()} if scored.sum() > 1 else None
+    found = judge(
+        _table(confirmations, methods, setting, measure.name),
+        alpha=alpha,
+        equivalence=equivalence,
+        higher_is_better=measure.higher_is_better is not False,
+    )
+    if found.classes and confirmations[methods[0]].classes() is None:
+        found = replace(found, caveats=(*found.caveats, NO_CLASSES))
+    return found
+
+
+def findings_of(
+    judgement: Judgement | None, confirmations: Mapping[str, Confirmation], measure: Measure
+) -> list[Finding]:
+    """Every pair of a judgement, the better mean first, best methods first."""
+    if judgement is None:
+        return []
+    reruns = {name: None if c.fixed else len(c.reruns) for name, c in confirmations.items()}
+
+    def fewest(*methods: str) -> int:
+        return min((count for m in methods if (count := reruns[m]) is not None), default=1)
+
+    return [
+        Finding(pair, judgement.classes, fewest(pair.first, pair.second), measure) for pair in judgement.pairs
+    ]
+
+
+def _table(
+    confirmations: Mapping[str, Confirmation], methods: list[str], setting: str, metric: str
+) -> ScoreTable:
+    """The values of all queries if every method has them on record; else the scores of the reruns."""
+    fixed = [method for method in methods if confirmations[method].fixed]
+    last = max(max(confirmations[method].reruns) for method in methods)
+    queries = {method: confirmations[method].per_query(setting, metric) for method in methods}
+    lengths = {len(row) for found in queries.values() if found is not None for row in found.values()}
+    if len(lengths) == 1 and None not in queries.values():
+        nothing = np.full(lengths.pop(), np.nan)
+        rows = {
+            method: np.stack([found.get(rerun, nothing) for rerun in range(last + 1)])
+            for method, found in queries.items()
+            if found is not None
+        }
+        everywhere = np.isfinite([row for found in queries.values() if found for row in found.values()]).all(
+            0
+        )
+        classes = confirmations[methods[0]].classes()
+        if everywhere.sum() > 1:
+            return score_table(rows, classes=classes, fixed=fixed)
+    scores = {
+        method: [confirmations[method].scores(setting, metric).get(r, math.nan) for r in range(last + 1)]
+        for method in methods
+    }
+    return rerun_table(scores, fixed=fixed)
 
 
 def focus(evidence: Evidence, against: str) -> Evidence:
-    """The same with findings about one method only, corrected for fewer pairs; "best" means the best mean."""
+    """The same with findings about one method only, which becomes the second; "best" is the best mean."""
     if against == "best":
         against = next(iter(evidence.means), against)
-    found = find(evidence.confirmations, evidence.setting, evidence.measure, against=against)
+    if against not in evidence.means:
+        raise UsageError(
+            f'no scores of a method "{against}" to compare with{did_you_mean(against, evidence.means)}'
+        )
+    found = [
+        finding if finding.second == against else replace(finding, pair=finding.pair.turned())
+        for finding in evidence.findings
+        if against in (finding.first, finding.second)
+    ]
     return replace(evidence, findings=tuple(found))

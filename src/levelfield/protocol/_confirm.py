@@ -33,12 +33,14 @@ from levelfield.train import (
     development,
     embed,
     inputs_of,
+    load_trained_part,
     prepare_process,
     run_job,
 )
 from levelfield.train.checkpoint import load_best_weights
 
 SPECTRUM = "spectrum"
+CLASSES = "classes"
 
 
 @dataclass(frozen=True)
@@ -149,7 +151,7 @@ def score_rerun(job: ScoreJob) -> None:
         per_fold, together = _embed_pretrained(job, test)
     scores = [_evaluate(embeddings, test, job.metrics) for embeddings in per_fold]
     concatenated = _evaluate(together, test, job.metrics)
-    _save_arrays(job, scores, concatenated, metrics.spectrum(together))
+    _save_arrays(job, test, scores, concatenated, metrics.spectrum(together))
     sources = {metric: metric_source(metric) for metric in job.metrics}
     write_rerun(
         job.out,
@@ -167,7 +169,7 @@ def _embed_trained(job: ScoreJob, test: Dataset, fold: int) -> Tensor:
     """Test embeddings of one fold's best model."""
     spec = job.specs[fold]
     embedder = build_embedder(spec, job.resources)
-    embedder.load_state_dict(load_best_weights(job.runs[fold]), strict=spec.trunk.mode == "finetune")
+    load_trained_part(embedder, load_best_weights(job.runs[fold]), mode=spec.trunk.mode)
     return _embed(embedder, job, test, spec)
 
 
@@ -218,7 +220,9 @@ def _embed(
         forward = torch.nn.Identity() if frozen else embedder.features
     rows = np.arange(len(dataset), dtype=np.int64)
     size = spec.training.eval_batch_size
-    return embed(forward, inputs, rows, batch_size=size, device=job.resources.device)
+    embeddings = embed(forward, inputs, rows, batch_size=size, device=job.resources.device)
+    # A method may train on embeddings of any length; what is compared, and concatenated, is their direction.
+    return F.normalize(embeddings) if normalize and spec.head.normalize is False else embeddings
 
 
 def _evaluate(embeddings: Tensor, test: Dataset, wanted: tuple[str, ...]) -> metrics.Scores:
@@ -238,10 +242,18 @@ def _evaluate(embeddings: Tensor, test: Dataset, wanted: tuple[str, ...]) -> met
 
 
 def _save_arrays(
-    job: ScoreJob, folds: list[metrics.Scores], together: metrics.Scores, spectrum: np.ndarray
+    job: ScoreJob,
+    test: Dataset,
+    folds: list[metrics.Scores],
+    together: metrics.Scores,
+    spectrum: np.ndarray,
 ) -> None:
-    """Keep what each query scored: significance tests pair methods query by query. And the spectrum."""
-    tensors = {SPECTRUM: torch.as_tensor(spectrum, dtype=torch.float32)}
+    """Keep what each query scored and its class: methods are compared class by class. And the spectrum."""
+    asked = np.ones(len(test), dtype=bool) if test.roles is None else (test.roles & QUERY) > 0
+    tensors = {
+        SPECTRUM: torch.as_tensor(spectrum, dtype=torch.float32),
+        CLASSES: torch.as_tensor(test.labels[asked], dtype=torch.int64),
+    }
     for name in job.metrics:
         if name not in together.per_query:
             continue  # a measure of the whole space, such as NMI, has no value per query

@@ -33,12 +33,13 @@ def _experiment(name: str, evidence: Evidence) -> list[str]:
     lines += [
         means_table(evidence).markdown(),
         "",
-        f"{unit}: the best mean and those not distinguishable from it.",
+        f"{unit}: no method was found better.",
         "",
     ]
     if evidence.findings:
         lines += ["## What is different from what", ""]
         lines += [f"- {finding.sentence}" for finding in evidence.findings] + [""]
+        lines += [f"- {caveat}" for caveat in evidence.caveats] + [""]
     for table in beside_tables(published_rows(evidence)):
         lines += ["## Beside published numbers", "", table.markdown(), ""]
     return lines
@@ -109,6 +110,7 @@ def comparison_json(experiments: Sequence[Evidence], across: Across | None) -> d
                 "means": evidence.means,
                 "leaders": sorted(evidence.leaders[evidence.setting, evidence.metric]),
                 "pairs": [finding.as_dict() for finding in evidence.findings],
+                "caveats": list(evidence.caveats),
                 "published": [row.as_dict() for row in published_rows(evidence)],
             }
         )

@@ -92,6 +92,7 @@ def _findings(evidence: Evidence) -> dict[str, Any]:
         "points": evidence.measure.unit == "percent",
         "best": [(finding.verdict, finding.sentence) for finding in about_best],
         "others": [(finding.verdict, finding.sentence) for finding in others],
+        "caveats": evidence.caveats,
     }
 
 

@@ -1,6 +1,6 @@
 """The main table: a row per method, a column per setting and metric.
 
-Bold marks the best mean of a column and what is not distinguishable from it; which way is better is the
+Bold marks the methods of a column that no other was found better than; which way is better is the
 metric's to say, and a column whose metric does not say has nothing in bold.
 """
 
@@ -28,7 +28,7 @@ def results_table(comparison: Comparison, leaders: Leaders | None = None) -> Tab
 
     Args:
         comparison: The results.
-        leaders: By (setting, metric), the methods not distinguishable from the best; see
+        leaders: By (setting, metric), the methods that no other was found better than; see
             :func:`levelfield.compare.weigh`. Without it only the best mean is bold.
     """
     wanted = table_columns(comparison)
@@ -91,7 +91,7 @@ def caption(comparison: Comparison) -> str:
     unit = "in percent" + (f" ({', '.join(bare)}: as they are)" if bare else "")
     return (
         f"Mean and 95% t-interval over {comparison.experiment.confirm.reruns} reruns, {unit}; "
-        "bold: the best mean of the column and those not distinguishable from it."
+        "bold: no method was found better in that column."
     )
 
 

@@ -59,7 +59,7 @@ class Cell:
         spread: What stands after "±", if anything.
         value: For machines, in full precision; the text where there is none.
         half_width: The spread for machines.
-        emphasis: "best" for the best of a column, "alike" for what is not distinguishable from it; both are
+        emphasis: "best" for the best of a column, "alike" for what may be as good; both are
             bold.
     """
 
@@ -216,7 +216,12 @@ class Table:
         kept = [number for number, column in enumerate(self.columns) if not column.aside]
         for column in (self.columns[number] for number in kept):
             head = f"{column.group}\n{column.head}" if column.group else column.head
-            shown.add_column(Text(head), justify="left" if column.left else "right", overflow="fold")
+            shown.add_column(
+                Text(head),
+                justify="left" if column.left else "right",
+                overflow="fold",
+                no_wrap=not shown.columns,
+            )
         for row in self.rows:
             cells = (row.cells[number] for number in kept)
             shown.add_row(*(Text(cell.whole, style="bold" if cell.emphasis else "") for cell in cells))
