@@ -350,7 +350,9 @@ def test_what_a_run_depends_on_is_in_its_name(values: dict[str, Any], tmp_path: 
             start = values | {"engine": {"name": "mine"}}
         other = with_value(start, path, special.get(path, value))
         if path == "preset":
-            other = Experiment.build(**values).model_dump(mode="json") | {"preset": value}  # nothing left open
+            other = Experiment.build(**values).model_dump(mode="json") | {
+                "preset": value
+            }  # nothing left open
         if path == "trunk.name":
             other["trunk"] = {"name": "conv4", "mode": "frozen", "in_channels": 1, "width": 4}
         reference = before if start is values else names_of(start)
