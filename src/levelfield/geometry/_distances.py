@@ -106,8 +106,9 @@ class _Unit(torch.autograd.Function):
             shorter = vectors / largest
             norms = torch.linalg.vector_norm(shorter, dim=1, keepdim=True)
             norms.masked_fill_(norms == 0, 1.0)
-            ctx.save_for_backward(shorter / norms, norms * largest)
-            return shorter / norms
+            scaled: Tensor = shorter / norms
+            ctx.save_for_backward(scaled, norms * largest)
+            return scaled
         norms.masked_fill_(norms == 0, 1.0)
         result: Tensor = vectors / norms
         ctx.save_for_backward(result, norms)
