@@ -33,6 +33,7 @@ from levelfield.train import (
     development,
     embed,
     inputs_of,
+    load_trained_part,
     prepare_process,
     run_job,
 )
@@ -168,7 +169,7 @@ def _embed_trained(job: ScoreJob, test: Dataset, fold: int) -> Tensor:
     """Test embeddings of one fold's best model."""
     spec = job.specs[fold]
     embedder = build_embedder(spec, job.resources)
-    embedder.load_state_dict(load_best_weights(job.runs[fold]), strict=spec.trunk.mode == "finetune")
+    load_trained_part(embedder, load_best_weights(job.runs[fold]), mode=spec.trunk.mode)
     return _embed(embedder, job, test, spec)
 
 

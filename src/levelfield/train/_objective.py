@@ -55,10 +55,13 @@ class Objective(nn.Module):
         if self.miner is not None:
             miners.reseed(self.miner, seed_for(self._seed, "miner", epoch))
 
-    def forward(self, embedder: Embedder, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, embedder: Embedder, inputs: Tensor, labels: Tensor, known: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """The loss (scalar) of a batch of images or features with labels (B), and its embeddings (B x D).
 
-        Under torchrun, inputs are this rank's share; loss and embeddings are those of all ranks together.
+        If the embeddings are ``known``, they are not computed. Under torchrun, inputs are this rank's
+        share; loss and embeddings are those of all ranks together.
         """
         self._steps += 1
         if self._mixup_alpha is not None:
@@ -67,8 +70,9 @@ class Objective(nn.Module):
             embeddings = embedder.project(mixed.features)
             value = mixed.loss(lambda entry: self._loss_of(*gather(embeddings, entry)))
         else:
-            embeddings = embedder.project(inputs) if self._frozen else embedder(inputs)
-            embeddings, labels = gather(embeddings, labels)
+            if known is None:
+                known = embedder.project(inputs) if self._frozen else embedder(inputs)
+            embeddings, labels = gather(known, labels)
             if self._memory is not None and self._steps > self._memory_start:
                 value = self._loss_with_memory(self._memory, embeddings, labels)
             else:
