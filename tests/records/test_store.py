@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import levelfield as lf
+import levelfield.protocol
 from levelfield.compare import collect
 from levelfield.errors import RunError
 from levelfield.files import append_line
@@ -92,6 +93,12 @@ def test_an_experiment_does_not_go_on_in_a_folder_of_version_1(tmp_path: Path) -
         store.open(),
     ):
         pass
+
+
+def test_a_plan_for_a_folder_of_version_1_says_so_too(tiny: dict[str, Any], tmp_path: Path) -> None:
+    shutil.copytree(OLD, tmp_path / "old")
+    with pytest.raises(RunError, match="schema 1, this is schema 2"):
+        lf.protocol.plan(lf.Experiment.build(**tiny), tmp_path / "old")
 
 
 def test_a_folder_of_a_later_version_says_so(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from levelfield.cli._app import run_app
 from levelfield.compare import Measure, Trial, weigh
+from levelfield.files import read_json, write_json
 from levelfield.protocol import importance, searched_space
 from levelfield.records import Range, Search
 from levelfield.reports.figures import charts_of, experiment, interactive, search, still
@@ -120,6 +121,19 @@ def test_spectra_are_shares_and_left_out_where_not_recorded(write_experiment: Wr
     for file in root.glob("confirmations/*/*.safetensors"):
         file.unlink()
     assert experiment.spectra(weigh(root)) is None
+
+
+def test_without_logs_of_runs_there_are_no_learning_curves(write_experiment: Writer) -> None:
+    """A folder that is handed on without ``runs/`` had an empty figure."""
+    root = write_experiment()
+    for file in root.glob("searches/*/trial-*.json"):
+        write_json(file, read_json(file) | {"runs": ["gone"]})
+    assert experiment.learning_curves(weigh(root)) is None
+
+
+def test_whole_numbers_are_not_repeated_on_an_axis() -> None:
+    figure = interactive(search.history({"triplet": trials(5)}, measure=MAP_AT_R))
+    assert figure.layout.xaxis.dtick == 1
 
 
 def test_every_chart_is_drawn_both_ways(write_experiment: Writer) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-from test_loop import files, job
 
 from levelfield.errors import RunError
 from levelfield.train import checkpoint, run_job
+from one_run import files, job
 
 
 @pytest.mark.parametrize("kept", [0.0, 0.1, 0.5, 0.9])

@@ -8,27 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-import levelfield as lf
-from levelfield.protocol import resolve
 from levelfield.records import RunFolder, RunSpec
-from levelfield.train import RunJob, _loop, checkpoint, run_job
+from levelfield.train import _loop, checkpoint, run_job
+from one_run import files, job
 
-
-def job(tiny: dict[str, Any], folder: Path, method: dict[str, Any] | None = None, **changes: Any) -> RunJob:
-    chosen = method or {"name": "triplet", "set": {"margin": 0.2}}
-    experiment = lf.Experiment.build(**{**tiny, "methods": [chosen], **changes})
-    resolved = resolve(experiment)
-    method_ = resolved.methods[0]
-    values = {name: value for name, value in method_.defaults().items() if name not in method_.fixed}
-    spec = resolved.run_spec(method_, values, fold=0, seed=7)
-    return RunJob(spec, resolved.resources, folder)
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    names = ("epochs.jsonl", "result.json", "best.safetensors")
-    return {name: (folder / name).read_bytes() for name in names}
-
-
+CONV = {"name": "conv4", "width": 4, "in_channels": 1}
 VARIANTS: dict[str, dict[str, Any]] = {
     "plain": {},
     "accumulate": {
@@ -47,6 +31,21 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "proxies": {"method": {"name": "soft_triple"}},
     "embedded sampler": {"method": {"name": "x", "loss": "triplet", "sampler": "gc"}},
     "frozen": {"trunk": {"name": "conv4", "width": 4, "in_channels": 1, "mode": "frozen", "views": 2}},
+    "tail": {"trunk": CONV | {"mode": "tail", "from": "2", "views": 2}},
+    "tail with a fitted head": {
+        "trunk": CONV | {"mode": "tail", "from": "3"},
+        "head": {"size": 8, "init": "pca"},
+    },
+    "fitted head": {"head": {"size": 8, "init": "whitening"}},
+    "norm": {"trunk": CONV | {"mode": "norm"}},
+    "bitfit": {"trunk": CONV | {"mode": "bitfit"}},
+    "lora": {
+        "trunk": {"name": "mlp", "in_channels": 1, "image_size": 16, "mode": "lora", "lora": {"rank": 2}}
+    },
+    "chunk": {
+        "trunk": CONV | {"freeze_bn": True},
+        "training": {"max_epochs": 4, "iterations_per_epoch": 4, "evaluate_every": 1, "chunk": 5},
+    },
 }
 
 
@@ -113,14 +112,6 @@ def test_the_same_spec_has_the_same_name_wherever_it_runs(tiny: dict[str, Any], 
     other = job({**tiny, "engine": {"workers": 2, "threads": 2}}, tmp_path / "b").spec
     assert one.run_id == other.run_id
     assert RunSpec.model_validate_json(one.model_dump_json()).run_id == one.run_id
-
-
-@pytest.mark.parametrize("change", [{"seed": 8}, {"fold": 1}])
-def test_what_a_run_depends_on_is_in_its_name(
-    tiny: dict[str, Any], tmp_path: Path, change: dict[str, int]
-) -> None:
-    spec = job(tiny, tmp_path).spec
-    assert spec.model_copy(update=change).run_id != spec.run_id
 
 
 def test_labels_are_renumbered_for_classification_losses() -> None:

@@ -85,7 +85,7 @@ def show_table(evidence: Evidence) -> None:
         console.print(warning, style="yellow", highlight=False, markup=False)
 
 
-def print_table(table: Table, *, width: int = 120) -> Console:
+def print_table(table: Table, *, width: int = 132) -> Console:
     """Print a table below its title, ``width`` wide where nobody looks at a terminal; returns the console."""
     from rich.console import Console
 

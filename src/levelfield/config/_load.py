@@ -42,8 +42,8 @@ def parse_yaml(text: str, *, origin: str) -> Any:
     try:
         return yaml.load(text, Loader=_Loader)
     except yaml.YAMLError as error:
-        where = " ".join(str(error).split())
-        raise UsageError(f"{origin} is not valid YAML: {where}") from error
+        message = " ".join(str(error).split())
+        raise UsageError(f"{origin} is not valid YAML: {message}") from error
 
 
 def load(path: Path, overrides: tuple[str, ...] = ()) -> Experiment:
@@ -168,15 +168,15 @@ def _explain(error: ValidationError) -> str:
     """The first problem as one line; the others are counted."""
     problems = error.errors(include_url=False)
     first = problems[0]
-    where = ".".join(str(part) for part in first["loc"])
+    path = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         fields = _fields_at(first["loc"][:-1])
-        line = f'unknown key "{where}"{did_you_mean(str(first["loc"][-1]), fields)}'
+        line = f'unknown key "{path}"{did_you_mean(str(first["loc"][-1]), fields)}'
     elif first["type"] == "missing":
-        line = f'"{where}" is missing; add it, or name a preset that sets it'
+        line = f'"{path}" is missing; add it, or name a preset that sets it'
     else:
         message = first["msg"].removeprefix("Value error, ")
-        line = f'"{where}" = {first["input"]!r}: {message[0].lower()}{message[1:]}'
+        line = f'"{path}" = {first["input"]!r}: {message[0].lower()}{message[1:]}'
     return line if len(problems) == 1 else f"{line} (and {len(problems) - 1} more)"
 
 
@@ -192,4 +192,4 @@ def _fields_at(location: tuple[int | str, ...]) -> list[str]:
         if not nested:
             return []
         model = nested[0]
-    return list(model.model_fields)
+    return [field.alias or name for name, field in model.model_fields.items()]

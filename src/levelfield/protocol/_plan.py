@@ -104,6 +104,7 @@ class _Work:
 def plan(experiment: Experiment, out: str | Path | None = None) -> Plan:
     """Count the runs, and estimate time and disk from recorded runs, or else from a short measurement."""
     store = Store(Path(out) if out is not None else Path("runs") / experiment.name)
+    store.check_version()
     resolved = resolve(experiment)
     work = [_work(resolved, method, store) for method in resolved.methods]
     seconds, size, basis, speed = _run_cost(resolved, work)

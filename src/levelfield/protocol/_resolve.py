@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from levelfield import batches, engine, losses, methods, metrics, miners, models, published
-from levelfield.config import Experiment, MethodSpec, Plugin
+from levelfield.config import Experiment, HeadSpec, LoraSpec, MethodSpec, Plugin, TrunkSpec
 from levelfield.data import registry as datasets
 from levelfield.data import splits, transforms
 from levelfield.data.views import DevelopmentView, open_development
@@ -22,7 +22,7 @@ from levelfield.records import DataIdentity, PluginIdentity, Recipe, RunSpec, Tr
 from levelfield.registry import Registry, load_plugin_file, loaded_entry_points, plugin_digest_now
 from levelfield.seeds import seed_for
 from levelfield.space import Value
-from levelfield.train import PluginFile, Resources
+from levelfield.train import PluginFile, Resources, build_embedder
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Resolved:
             data=self.data,
             fold=fold,
             trunk=self.trunk,
-            head=experiment.head,
+            head=head_of(method, experiment),
             transform=self.transform,
             batch=experiment.batch,
             optimizer=experiment.optimizer,
@@ -107,7 +107,7 @@ def resolve(experiment: Experiment) -> Resolved:
             )
     view = _open(experiment)
     _check_batches(experiment, resolved_methods, view)
-    return Resolved(
+    resolved = Resolved(
         experiment=experiment,
         methods=resolved_methods,
         data=DataIdentity(
@@ -115,13 +115,7 @@ def resolve(experiment: Experiment) -> Resolved:
             fingerprint=view.fingerprint,
             split=_identity(splits.registry, experiment.split),
         ),
-        trunk=TrunkIdentity(
-            **_identity(models.registry, experiment.trunk).model_dump(),
-            weights=_weights_identity(experiment.trunk.weights),
-            mode=experiment.trunk.mode,
-            bn_mode=experiment.trunk.bn_mode,
-            views=experiment.trunk.views,
-        ),
+        trunk=_trunk_identity(experiment.trunk),
         transform=_identity(transforms.registry, experiment.transform),
         metric=PluginIdentity(
             name=experiment.training.metric, source=metric_source(experiment.training.metric)
@@ -139,19 +133,34 @@ def resolve(experiment: Experiment) -> Resolved:
         split_description=view.description,
         leaky=view.leaky,
     )
+    _check_network(resolved)
+    return resolved
 
 
 def _method(experiment: Experiment, spec: MethodSpec) -> Method:
     """A method of the experiment, with its hyperparameters fixed if there is to be no search."""
     method = methods.resolve(spec)
+    if experiment.search.ranges == "published":
+        method = _with_published_ranges(method, spec, experiment)
     methods.check_sense(method, samples_per_class=method.with_samples(experiment.batch))
     if experiment.hyperparameters == "search":
         return method
     values = method.defaults(experiment.dataset.name)
-    if experiment.hyperparameters != "defaults":
+    if experiment.hyperparameters != "defaults" and method.space:
         _, _, source = experiment.hyperparameters.partition(":")
         values |= _published(method, experiment, source)
     return replace(method, fixed={**values, **method.fixed})
+
+
+def _with_published_ranges(method: Method, spec: MethodSpec, experiment: Experiment) -> Method:
+    """The method searched where the reality check did; what that left alone stays at its default."""
+    space = published.search_space(method.name, experiment.dataset.name, batch=experiment.batch.size)
+    if not space:
+        return method
+    wider = replace(method, ranges={**space, **method.ranges})
+    values = wider.defaults(experiment.dataset.name)
+    alone = [name for name in wider.space if name not in space and name not in spec.space]
+    return replace(wider, fixed={**{name: values[name] for name in alone}, **wider.fixed})
 
 
 def first_point(experiment: Experiment, method: Method) -> dict[str, Value] | None:
@@ -176,6 +185,14 @@ def _published(method: Method, experiment: Experiment, source: str) -> dict[str,
     known = {row.batch_size for row in published.optima(source=source, method=method.name)}
     batch = experiment.batch.size if experiment.batch.size in known else None
     return published.optimum(method.name, experiment.dataset.name, batch=batch, source=source)
+
+
+def head_of(method: Method, experiment: Experiment) -> HeadSpec:
+    """The head of a method's runs: of unit length or not, as its loss is defined, unless the file says it."""
+    head = experiment.head
+    if head.normalize is None:
+        head = head.model_copy(update={"normalize": method.card.embedding == "unit"})
+    return head
 
 
 def recipe_of(method: Method, experiment: Experiment) -> Recipe:
@@ -216,6 +233,20 @@ def _identity(registry: Registry[Any], plugin: Plugin) -> PluginIdentity:
     return PluginIdentity(name=plugin.name, options=plugin.options, source=registry[plugin.name].source)
 
 
+def _trunk_identity(trunk: TrunkSpec) -> TrunkIdentity:
+    """A trunk by all that a run depends on; a tail that begins after the last layer is a frozen trunk."""
+    mode = "frozen" if trunk.mode == "tail" and trunk.cut == models.HEAD else trunk.mode
+    return TrunkIdentity(
+        **_identity(models.registry, trunk).model_dump(),
+        weights=_weights_identity(trunk.weights),
+        mode=mode,
+        bn_mode=trunk.bn_mode,
+        views=trunk.views,
+        cut=trunk.cut if mode == "tail" else None,
+        lora=(trunk.lora or LoraSpec()) if mode == "lora" else None,
+    )
+
+
 def _load_plugin(path: Path) -> str:
     digest = load_plugin_file(path)
     if digest != plugin_digest_now(path):
@@ -251,9 +282,43 @@ def _check_names(experiment: Experiment) -> None:
         raise UsageError("training.max_epochs = 0 would train nothing; choose at least 1")
 
 
+def _check_network(resolved: Resolved) -> None:
+    """What only the network can tell: cuts, the layers of lora, whether the head can start as asked."""
+    experiment = resolved.experiment
+    trunk, head, training = resolved.trunk, experiment.head, experiment.training
+    if trunk.mode == "tail" and trunk.views == 0 and _augments(experiment.transform):
+        raise UsageError(
+            f"trunk.views is 0, but transform {experiment.transform.name} augments images in training; set "
+            "trunk.views to the number of augmented views to keep, or take a transform that does not augment"
+        )
+    mixed = [method.name for method in resolved.methods if "mixup.alpha" in {*method.fixed, *method.space}]
+    if training.chunk is not None and mixed:
+        raise UsageError(
+            f"training.chunk cannot be used with mixup, which method {mixed[0]} has; leave one of them out"
+        )
+    plain = trunk.mode in ("finetune", "frozen") and (head.kind == "linear" or head.init == "random")
+    if plain and training.chunk is None:
+        return
+    spec = resolved.run_spec(resolved.methods[0], {}, fold=0, seed=0)
+    embedder = build_embedder(spec, Resources())  # its weights do not matter here
+    models.check_init(embedder.head, head.init)
+    trains_batch_norms = trunk.mode != "frozen" and trunk.bn_mode == "train" and embedder.batch_norms()
+    if training.chunk is not None and trains_batch_norms:
+        raise UsageError(
+            "training.chunk needs trunk.freeze_bn: BatchNorm layers in training mode would see chunks "
+            "instead of the whole batch"
+        )
+
+
+def _augments(transform: Plugin) -> bool:
+    """Whether a transform does something else in training than in evaluation."""
+    twins = [transforms.create(transform.name, train=train, **transform.options) for train in (True, False)]
+    return repr(twins[0]) != repr(twins[1])
+
+
 def _open(experiment: Experiment) -> DevelopmentView:
     dataset = experiment.dataset
-    options = dataset.options | ({} if dataset.root is None else {"root": dataset.root})
+    options = dataset.options | ({} if dataset.root is None else {"root": str(dataset.root)})
     split = experiment.split
     view = open_development(
         dataset.name,

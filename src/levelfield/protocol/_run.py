@@ -18,7 +18,7 @@ from levelfield.protocol._resolve import Resolved, resolve
 from levelfield.protocol._search import run_search, search_id, select
 from levelfield.protocol.guard import record_feedback
 from levelfield.records import Index, Measure, NetworkIdentity, Revision, Selection, Store, now
-from levelfield.train import development, run_job, trunk_features
+from levelfield.train import development, learns_from_features, run_job, trunk_features
 
 
 class Progress(Protocol):
@@ -95,10 +95,10 @@ def _carry_out(
 
 
 def _compute_features(resolved: Resolved, progress: Progress) -> None:
-    """With a frozen trunk: compute the development images' features once, with all cores, before any run."""
-    if resolved.trunk.mode != "frozen":
-        return
+    """Compute what a frozen trunk, or its frozen part, gives: once, with all cores, before any run."""
     spec = resolved.run_spec(resolved.methods[0], {}, fold=0, seed=0)
+    if not learns_from_features(spec):
+        return
     view = development(spec, resolved.resources)
     done = 0
     progress.stage(f"features of {len(view.dataset)} images", len(view.dataset) * (1 + spec.trunk.views))
@@ -128,7 +128,7 @@ def _baseline_selection(resolved: Resolved) -> Selection:
     network = NetworkIdentity(
         data=resolved.data,
         trunk=resolved.trunk,
-        head=resolved.experiment.head,
+        head=resolved.experiment.head.model_copy(update={"normalize": True}),  # measured by cosine
         transform=resolved.transform,
         seed=resolved.experiment.seed,
     )

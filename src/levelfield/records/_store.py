@@ -64,8 +64,12 @@ class Store:
             for item in unfinished:
                 item.unlink()
             files.write_json(file, {"schema_version": SCHEMA_VERSION})
+        self.check_version()
+
+    def check_version(self) -> None:
+        """Refuse a folder that another version wrote: its names are others, so nothing would be found."""
         found = self.schema_version()
-        if found != SCHEMA_VERSION:
+        if (self.root / "schema.json").exists() and found != SCHEMA_VERSION:
             readable = found in READABLE_VERSIONS
             raise RunError(
                 f"{self.root} was written by schema {found}, this is schema {SCHEMA_VERSION}; "

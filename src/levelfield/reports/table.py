@@ -216,7 +216,12 @@ class Table:
         kept = [number for number, column in enumerate(self.columns) if not column.aside]
         for column in (self.columns[number] for number in kept):
             head = f"{column.group}\n{column.head}" if column.group else column.head
-            shown.add_column(Text(head), justify="left" if column.left else "right", overflow="fold")
+            shown.add_column(
+                Text(head),
+                justify="left" if column.left else "right",
+                overflow="fold",
+                no_wrap=not shown.columns,
+            )
         for row in self.rows:
             cells = (row.cells[number] for number in kept)
             shown.add_row(*(Text(cell.whole, style="bold" if cell.emphasis else "") for cell in cells))

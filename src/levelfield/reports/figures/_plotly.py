@@ -40,8 +40,15 @@ def draw_plotly(chart: Chart) -> go.Figure:
         font={"family": "system-ui, sans-serif", "size": 13, "color": "#222"},
         height=520 if isinstance(chart, MatrixChart | ContourChart) else 400,
         margin={"l": 60, "r": 20, "t": 80 if _has_titles(chart) else 50, "b": 50},
-        legend={"orientation": "h", "y": -0.2},
+        legend=_legend(chart),
     )
+
+
+def _legend(chart: Chart) -> dict[str, Any]:
+    """Below the panels; above bars, whose slanted names need the room below."""
+    if isinstance(chart, BarChart):
+        return {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0.55, "xanchor": "center"}
+    return {"orientation": "h", "y": -0.2}
 
 
 def _has_titles(chart: Chart) -> bool:
@@ -59,7 +66,8 @@ def _panels(chart: PanelChart) -> go.Figure:
     for column, (panel, traces) in enumerate(chart.legend(), start=1):
         for trace, in_legend in traces:
             figure.add_trace(_trace(trace, in_legend=in_legend), row=1, col=column)
-        figure.update_xaxes(**_axis(panel.x), row=1, col=column)
+        across = [value for trace in panel.traces for value in trace.x]
+        figure.update_xaxes(**_axis(panel.x, across), row=1, col=column)
         own = _axis(panel.y or chart.y)
         if column > 1 and panel.y is None:
             own |= {"title": None}
@@ -92,12 +100,13 @@ def _trace(trace: Trace, *, in_legend: bool) -> go.Scatter:
     )
 
 
-def _axis(axis: Axis) -> dict[str, Any]:
+def _axis(axis: Axis, values: Sequence[float] = ()) -> dict[str, Any]:
     options: dict[str, Any] = {"title": axis.label, "type": "log" if axis.log else "linear"}
     if axis.ticks:
         options |= {"tickvals": list(range(len(axis.ticks))), "ticktext": list(axis.ticks)}
     if axis.whole:
-        options |= {"tickformat": "d"}
+        span = max(values, default=0.0) - min(values, default=0.0)
+        options |= {"tickformat": "d", "dtick": max(1, round(span / 12))}  # or 1, 1.5, 2 read 1, 2, 2
     return options
 
 

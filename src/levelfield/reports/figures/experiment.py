@@ -51,6 +51,8 @@ def learning_curves(evidence: Evidence) -> PanelChart | None:
         runs = () if chosen is None else result.trials[chosen].runs
         for fold, run in enumerate(runs):
             log = Store(evidence.root).run(run).log()
+            if not log:  # the folder was handed on without its runs
+                continue
             x = tuple(float(line.epoch) for line in log)
             y = tuple(measure.scale * line.scores[measure.name] for line in log)
             remarks = tuple(f"fold {fold}" for _ in log)
