@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from levelfield import batches, data, losses, methods, metrics, miners, models
+    from levelfield import batches, data, losses, methods, metrics, miners, models, rerank
     from levelfield.config import Experiment
     from levelfield.protocol import run
     from levelfield.space import Choice, Float, Int
@@ -26,6 +26,7 @@ __all__ = [
     "metrics",
     "miners",
     "models",
+    "rerank",
     "run",
 ]
 __version__ = "0.1.0"

@@ -5,9 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from levelfield.data._dataset import Dataset, DatasetCard, Images
+from levelfield.data._files import FileImages, ImageError, decode_image, read_image, to_tensor
 from levelfield.registry import Registry
 
-__all__ = ["Dataset", "DatasetCard", "Images", "load", "register", "registry"]
+__all__ = [
+    "Dataset",
+    "DatasetCard",
+    "FileImages",
+    "ImageError",
+    "Images",
+    "decode_image",
+    "load",
+    "read_image",
+    "register",
+    "registry",
+    "to_tensor",
+]
 
 registry: Registry[DatasetCard] = Registry("dataset", DatasetCard, package=__name__)
 register = registry.register
