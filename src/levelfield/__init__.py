@@ -9,8 +9,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from levelfield import batches, data, losses, methods, metrics, miners, models, rerank
+    from levelfield import batches, data, embedders, losses, methods, metrics, miners, models, rerank
     from levelfield.config import Experiment
+    from levelfield.embedders import load_embedder
     from levelfield.protocol import run
     from levelfield.space import Choice, Float, Int
 
@@ -21,6 +22,8 @@ __all__ = [
     "Int",
     "batches",
     "data",
+    "embedders",
+    "load_embedder",
     "losses",
     "methods",
     "metrics",
@@ -36,6 +39,7 @@ _HOMES = {
     "Float": "levelfield.space",
     "Int": "levelfield.space",
     "Experiment": "levelfield.config",
+    "load_embedder": "levelfield.embedders",
     "run": "levelfield.protocol",
 }
 

@@ -20,6 +20,7 @@ def blend(vectors: Tensor, gallery: Tensor, rows: Tensor, *, alpha: float) -> Te
         alpha: 0 gives all neighbours the weight of the vector itself.
 
     Example:
+        >>> import torch
         >>> blend(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]]), torch.tensor([[-1]]), alpha=0.0)
         tensor([[1., 0.]])
     """
