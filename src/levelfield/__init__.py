@@ -9,9 +9,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from levelfield import batches, data, embedders, losses, methods, metrics, miners, models, rerank
+    from levelfield import batches, data, embedders, index, losses, methods, metrics, miners, models, rerank
     from levelfield.config import Experiment
     from levelfield.embedders import load_embedder
+    from levelfield.index import Searcher
     from levelfield.protocol import run
     from levelfield.space import Choice, Float, Int
 
@@ -20,9 +21,11 @@ __all__ = [
     "Experiment",
     "Float",
     "Int",
+    "Searcher",
     "batches",
     "data",
     "embedders",
+    "index",
     "load_embedder",
     "losses",
     "methods",
@@ -39,6 +42,7 @@ _HOMES = {
     "Float": "levelfield.space",
     "Int": "levelfield.space",
     "Experiment": "levelfield.config",
+    "Searcher": "levelfield.index",
     "load_embedder": "levelfield.embedders",
     "run": "levelfield.protocol",
 }

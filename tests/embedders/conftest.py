@@ -19,7 +19,7 @@ def trained(seed: int = 0, shape: Architecture = SHAPE) -> torch.nn.Module:
     with torch.no_grad():
         for value in network.state_dict().values():
             if value.is_floating_point():
-                value.copy_(torch.rand(value.shape, generator=generator) - 0.3 * (value.ndim > 1))
+                value.copy_(torch.rand(value.shape, generator=generator) - 0.5 * (value.ndim > 1))
     return network
 
 

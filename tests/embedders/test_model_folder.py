@@ -76,7 +76,7 @@ def test_several_parts_are_concatenated_and_whitened(tmp_path: Path) -> None:
     write_model(tmp_path / "white", networks, architecture=SHAPE, preprocessing=SMALL, whitening=whitening)
     white = lf.load_embedder(tmp_path / "white")
     assert white.size == 5
-    torch.testing.assert_close(white(images), whitening(together))
+    torch.testing.assert_close(white(images), whitening(together), atol=1e-3, rtol=0)
     assert read_card(tmp_path / "plain").identity != read_card(tmp_path / "white").identity
 
 

@@ -15,6 +15,7 @@ from levelfield.cli import (
     data_prepare,
     demo,
     evaluate,
+    index,
     ls,
     plan,
     presets,
@@ -22,6 +23,7 @@ from levelfield.cli import (
     report,
     reproduce,
     run,
+    search,
     study,
     sweep,
 )
@@ -43,6 +45,8 @@ app.command("compare")(compare.compare)
 app.command("sweep")(sweep.sweep)
 app.command("reproduce")(reproduce.reproduce)
 app.command("evaluate")(evaluate.evaluate)
+app.command("index")(index.index)
+app.command("search")(search.search)
 app.command("ls")(ls.ls)
 app.add_typer(study.app, name="study")
 data.app.command("prepare")(data_prepare.prepare)
