@@ -27,11 +27,12 @@ TRAINING_ROWS_PER_LIST = 64
 PIECE = 1 << 15
 SAMPLE = 500  # queries on which the recall is measured
 RECALL_AT = 10
-REFINE = 4  # candidates that are measured exactly, per answer asked for
 EFFORTS: dict[Kind, tuple[int, ...]] = {
     "hnsw": (16, 32, 64, 128, 256, 512),
     "ivfpq": (1, 2, 4, 8, 16, 32, 64, 128, 256, 512),
 }
+REFINES: dict[Kind, tuple[int, ...]] = {"hnsw": (2,), "ivfpq": (4, 16, 64)}
+GRAPH_TRAINING_ROWS = 1 << 16  # the range of 8-bit numbers is soon known
 
 
 class Approximation(BaseModel):
@@ -42,6 +43,7 @@ class Approximation(BaseModel):
         recipe: faiss's name for it.
         rows: How many rows it covers; those after them are searched exactly.
         effort: How far a search looks: efSearch of a graph, nprobe of lists.
+        refine: How many candidates are measured exactly, per answer asked for.
         recall: The share of the true nearest 10 that it finds, on a sample of the index's own vectors.
         sample: How many queries that was measured on.
         target: The recall that the effort was chosen for.
@@ -54,6 +56,7 @@ class Approximation(BaseModel):
     recipe: str
     rows: int
     effort: int
+    refine: int
     recall: float
     sample: int
     target: float
@@ -107,30 +110,26 @@ def choose(rows: int, size: int, *, memory: int, exact_up_to: int = EXACT_UP_TO)
 class Approximate:
     """A faiss index with the effort that its searches make."""
 
-    def __init__(self, index: Any, kind: Kind, *, effort: int) -> None:
+    def __init__(self, index: Any, kind: Kind, *, effort: int, refine: int) -> None:
         self._index = index
         self.kind = kind
         self.effort = effort
+        self.refine = refine
 
     @property
     def rows(self) -> int:
         """How many rows it covers."""
         return int(self._index.ntotal)
 
-    def search(
-        self, vectors: Vectors, queries: Floats, count: int, *, removed: Rows, effort: int | None = None
-    ) -> tuple[Rows, Floats]:
+    def search(self, vectors: Vectors, queries: Floats, count: int, *, removed: Rows) -> tuple[Rows, Floats]:
         """As :func:`search_exactly`, among the rows that it covers; what it does not find stays unfound."""
         faiss = require_faiss()
-        wanted = min(max(count * REFINE, RECALL_AT * REFINE), self.rows)
-        effort = effort or self.effort
-        selector = None
-        if len(removed):
-            selector = faiss.IDSelectorNot(faiss.IDSelectorBatch(removed))
+        wanted = min(max(count, RECALL_AT) * self.refine, self.rows)
+        selector = faiss.IDSelectorNot(faiss.IDSelectorBatch(removed)) if len(removed) else None
         if self.kind == "hnsw":
-            options = faiss.SearchParametersHNSW(efSearch=max(effort, wanted), sel=selector)
+            options = faiss.SearchParametersHNSW(efSearch=max(self.effort, wanted), sel=selector)
         else:
-            options = faiss.SearchParametersIVF(nprobe=effort, sel=selector)
+            options = faiss.SearchParametersIVF(nprobe=self.effort, sel=selector)
         _, candidates = self._index.search(queries, wanted, params=options)
         return _measured(vectors, queries, candidates, count)
 
@@ -161,7 +160,8 @@ def build(
         faiss.extract_index_ivf(index).cp.seed = 1  # of k-means: the same vectors give the same index
     if not index.is_trained:
         index.train(vectors.take(_training_rows(vectors, choice)))
-    made = Approximate(index, choice.kind, effort=EFFORTS[choice.kind][0])
+    kind = choice.kind
+    made = Approximate(index, kind, effort=EFFORTS[kind][0], refine=REFINES[kind][0])
     for start, shard in vectors.shards():
         for at in range(0, len(shard), PIECE):
             index.add(np.ascontiguousarray(shard[at : at + PIECE]))
@@ -169,10 +169,11 @@ def build(
     return made
 
 
-def tune(index: Approximate, vectors: Vectors, *, target: float, removed: Rows) -> tuple[int, float, int]:
-    """The least effort that reaches the recall ``target`` on a sample, that recall, and the sample's size.
+def tune(index: Approximate, vectors: Vectors, *, target: float, removed: Rows) -> tuple[float, int]:
+    """Give ``index`` the least effort that reaches the recall ``target``; that recall, and the sample's size.
 
     The queries are rows of the index itself; each is left out of its own answers, which would be too easy.
+    Queries unlike anything in the index find less than that.
     """
     if not 0 < target <= 1:
         raise UsageError(f"the recall to aim at is {target}; it must lie between 0 and 1")
@@ -183,12 +184,18 @@ def tune(index: Approximate, vectors: Vectors, *, target: float, removed: Rows) 
     asked = RECALL_AT + 1
     wanted = _without(search_exactly(vectors, queries, asked, removed=removed)[0], sample)
     recall = 0.0
-    for effort in EFFORTS[index.kind]:
-        found, _ = index.search(vectors, queries, asked, removed=removed, effort=effort)
-        recall = _overlap(wanted, _without(found, sample))
-        if recall >= target:
-            return effort, recall, len(sample)
-    return EFFORTS[index.kind][-1], recall, len(sample)
+    for refine in REFINES[index.kind]:
+        before = -1.0
+        for effort in EFFORTS[index.kind]:
+            index.refine, index.effort = refine, effort
+            found, _ = index.search(vectors, queries, asked, removed=removed)
+            recall = _overlap(wanted, _without(found, sample))
+            if recall >= target:
+                return recall, len(sample)
+            if recall - before < 0.002:  # looking farther no longer helps; only more candidates can
+                break
+            before = recall
+    return recall, len(sample)
 
 
 def read(file: Path, facts: Approximation, *, mapped: bool = True) -> Approximate:
@@ -202,7 +209,7 @@ def read(file: Path, facts: Approximation, *, mapped: bool = True) -> Approximat
         ) from error
     if index.ntotal != facts.rows:
         raise RunError(f"{file} is of another index; give the same index command again to build it")
-    return Approximate(index, facts.kind, effort=facts.effort)
+    return Approximate(index, facts.kind, effort=facts.effort, refine=facts.refine)
 
 
 def require_faiss() -> Any:
@@ -231,8 +238,11 @@ def _measured(vectors: Vectors, queries: Floats, candidates: Rows, count: int) -
 
 
 def _training_rows(vectors: Vectors, choice: Choice) -> Rows:
-    lists = int(choice.recipe.split(",", maxsplit=1)[0].removeprefix("IVF"))
-    wanted = min(vectors.count, TRAINING_ROWS_PER_LIST * lists)
+    wanted = GRAPH_TRAINING_ROWS
+    if choice.kind == "ivfpq":
+        lists = int(choice.recipe.split(",", maxsplit=1)[0].removeprefix("IVF"))
+        wanted = TRAINING_ROWS_PER_LIST * lists
+    wanted = min(vectors.count, wanted)
     generator = numpy_generator("index", "training rows")
     return np.sort(generator.choice(vectors.count, size=wanted, replace=False))
 

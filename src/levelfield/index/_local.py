@@ -151,15 +151,14 @@ class LocalIndex:
             index.add(self._vectors)
         else:
             index = approximate.build(self._vectors, choice, progress=progress)
-        effort, recall, sample = approximate.tune(
-            index, self._vectors, target=card.recall, removed=self._removed
-        )
+        recall, sample = approximate.tune(index, self._vectors, target=card.recall, removed=self._removed)
         file = self.folder / f"approximate-{index.rows}.faiss"
         facts = Approximation(
             kind=choice.kind,
             recipe=covered.recipe if covered is not None and covered.kind == choice.kind else choice.recipe,
             rows=index.rows,
-            effort=effort,
+            effort=index.effort,
+            refine=index.refine,
             recall=recall,
             sample=sample,
             target=card.recall,
