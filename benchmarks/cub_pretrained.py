@@ -19,8 +19,7 @@ import torch
 from torch import Tensor
 
 from levelfield import data, metrics, models
-from levelfield.data import transforms
-from levelfield.data._dataset import Rows
+from levelfield.data import Rows, transforms
 from levelfield.models.extraction import Extractor
 
 EXPECTED = {"precision_at_1": 56.5, "r_precision": 27.1, "map_at_r": 16.4}

@@ -18,19 +18,15 @@ import numpy as np
 import torch
 
 from levelfield import batches, losses, models
-from levelfield.models._feature_file import FeatureFile, Shape
-from levelfield.models.features import FeatureStore
+from levelfield.models.features import FeatureStore, Shape
 
 SAMPLES, CLASSES, WIDTH = 5864, 100, 1280  # CUB's training half in the features of EfficientNet-Lite0
 
 
 def random_store(folder: Path) -> FeatureStore:
-    shape = Shape(views=1, rows=SAMPLES, width=WIDTH)
-    file = FeatureFile(folder, shape=shape, about={})
-    generator = torch.Generator().manual_seed(0)
-    for view, start, stop in file.missing():
-        file.write(view, start, torch.rand(stop - start, WIDTH, generator=generator))
-    return FeatureStore(file.path, shape)
+    file = folder / "features.f32"
+    torch.rand(SAMPLES, WIDTH, generator=torch.Generator().manual_seed(0)).numpy().tofile(file)
+    return FeatureStore(file, Shape(views=1, rows=SAMPLES, width=WIDTH))
 
 
 def main() -> int:

@@ -3,7 +3,7 @@
 import sys
 
 import levelfield as lf
-from levelfield.protocol import collect
+from levelfield.compare import collect
 from levelfield.reports import write_report
 
 if __name__ == "__main__":  # runs may start worker processes, which import this file

@@ -20,11 +20,13 @@ ROOMS = [
     "space",
     "seeds",
     "sources",
+    "options",
     "registry",
     "config",
     "records",
     "data",
     "models",
+    "geometry",
     "batches",
     "miners",
     "losses",
@@ -37,8 +39,10 @@ ROOMS = [
     "embedders",
     "index",
     "published",
+    "compare",
     "protocol",
     "reports",
+    "studies",
     "app",
     "cli",
     "testing",
@@ -82,6 +86,24 @@ def test_imports_go_only_up(file: Path) -> None:
         parts = module.split(".")
         if parts[0] == "levelfield" and len(parts) > 1 and parts[1] in ROOMS:
             assert ROOMS.index(parts[1]) <= ROOMS.index(room), f"{file} imports {module} from below"
+
+
+def imported_names(file: Path) -> Iterator[str]:
+    """Every module, or name of a module, that ``file`` imports from this package, by its full path."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
+def test_private_means_private(file: Path) -> None:
+    """A room exports what it shares; nobody imports another room's ``_module``."""
+    for name in imported_names(file):
+        package, *parts = name.split(".")
+        if package == "levelfield" and parts and parts[0] != room_of(file):
+            assert not any(part.startswith("_") for part in parts[1:]), f"{file} imports {name}"
 
 
 @pytest.mark.parametrize(("package", "room"), [("optuna", "protocol"), ("ray", "engine"), ("typer", "cli")])

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import numpy as np
 
 import levelfield as lf
-from levelfield.data import Dataset
-from levelfield.data._memory import MemoryImages
+from levelfield.data import Dataset, from_arrays
 
 
 @lf.data.register("toy_images")
@@ -18,10 +15,5 @@ def toy_images(*, classes: int = 24, samples: int = 6, seed: int = 0) -> Dataset
     patterns = random.integers(0, 256, (classes, 1, 1, 16, 16))
     noisy = patterns + random.normal(0, 60, (classes, samples, 1, 16, 16))
     pixels = noisy.clip(0, 255).astype(np.uint8).reshape(-1, 1, 16, 16)
-    return Dataset(
-        name="toy_images",
-        images=MemoryImages(pixels),
-        labels=np.repeat(np.arange(classes), samples).astype(np.int64),
-        class_names=tuple(f"pattern {number}" for number in range(classes)),
-        fingerprint=hashlib.sha256(pixels.tobytes()).hexdigest(),
-    )
+    labels = np.repeat(np.arange(classes), samples)
+    return from_arrays("toy_images", pixels, labels, [f"pattern {number}" for number in range(classes)])

@@ -9,11 +9,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+<<<<<<< HEAD
     from levelfield import batches, data, embedders, index, losses, methods, metrics, miners, models, rerank
     from levelfield.config import Experiment
     from levelfield.embedders import load_embedder
     from levelfield.index import Searcher
     from levelfield.protocol import run
+=======
+    from levelfield import batches, data, engine, losses, methods, metrics, miners, models
+    from levelfield.app import run
+    from levelfield.config import Experiment
+>>>>>>> main
     from levelfield.space import Choice, Float, Int
 
 __all__ = [
@@ -24,9 +30,13 @@ __all__ = [
     "Searcher",
     "batches",
     "data",
+<<<<<<< HEAD
     "embedders",
     "index",
     "load_embedder",
+=======
+    "engine",
+>>>>>>> main
     "losses",
     "methods",
     "metrics",
@@ -42,9 +52,13 @@ _HOMES = {
     "Float": "levelfield.space",
     "Int": "levelfield.space",
     "Experiment": "levelfield.config",
+<<<<<<< HEAD
     "Searcher": "levelfield.index",
     "load_embedder": "levelfield.embedders",
     "run": "levelfield.protocol",
+=======
+    "run": "levelfield.app",
+>>>>>>> main
 }
 
 

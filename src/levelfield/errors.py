@@ -7,9 +7,17 @@ from collections.abc import Iterable
 
 
 class LevelfieldError(Exception):
-    """Base of every error that is reported as one line, without a traceback."""
+    """Base of every error that is reported as one line, without a traceback.
+
+    Example:
+        >>> str(LevelfieldError("a file name with\\na line break"))
+        'a file name with a line break'
+    """
 
     exit_code = 1
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(" ".join(message.split()))
 
 
 class UsageError(LevelfieldError, ValueError):

@@ -12,7 +12,7 @@ import importlib
 import inspect
 import pkgutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import Any, Generic, TypeVar
 
 from levelfield import sources
 from levelfield.errors import RunError, UsageError, did_you_mean
+from levelfield.options import call, validated
 from levelfield.sources import Source, package_source
 from levelfield.space import Space
 
@@ -31,8 +32,10 @@ __all__ = [
     "Registry",
     "load_entry_points",
     "load_plugin_file",
+    "loaded_entry_points",
     "loaded_plugins",
     "package_source",
+    "plugin_digest_now",
 ]
 
 ENTRY_POINT_GROUP = "levelfield.plugins"
@@ -101,9 +104,12 @@ class Registry(Generic[CardT]):
         levelfield.errors.UsageError: unknown shape "sqare"; did you mean "square"?
     """
 
-    def __init__(self, kind: str, card: type[CardT], *, package: str | None = None) -> None:
+    def __init__(
+        self, kind: str, card: type[CardT], *, package: str | None = None, supplied: Collection[str] = ()
+    ) -> None:
         self.kind = kind
         self._card = card
+        self._supplied = supplied  # parameters that the program gives, not the user
         self._package = package
         self._entries: dict[str, Entry[CardT]] = {}
         self._families: dict[str, Callable[[str], Entry[CardT]]] = {}
@@ -157,20 +163,17 @@ class Registry(Generic[CardT]):
         return sorted(self._entries)
 
     def create(self, name: str, /, *args: Any, **options: Any) -> Any:
-        """Make the plug-in called ``name``; unknown options are refused with a suggestion."""
+        """Make the plug-in called ``name``; options that it cannot take are refused."""
         entry = self[name]
-        self.check_options(entry, options)
-        return entry.target(*args, **options)
+        plugin = f'{self.kind} "{entry.name}"'
+        return call(
+            entry.target, *args, plugin=plugin, options=validated(entry.target, options, plugin=plugin)
+        )
 
-    def check_options(self, entry: Entry[CardT], options: Mapping[str, object]) -> None:
-        """Refuse options that the plug-in does not take."""
-        parameters = entry.parameters
-        if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
-            return
-        for option in options:
-            if option not in parameters:
-                hint = did_you_mean(option, parameters)
-                raise UsageError(f'{self.kind} "{entry.name}" has no parameter "{option}"{hint}')
+    def check_options(self, entry: Entry[CardT], options: Mapping[str, Any]) -> dict[str, Any]:
+        """A user's options, checked by name and type, as the plug-in is to get them."""
+        plugin = f'{self.kind} "{entry.name}"'
+        return validated(entry.target, options, plugin=plugin, supplied=self._supplied)
 
     def _fill(self) -> None:
         if self._filled:
@@ -183,6 +186,7 @@ class Registry(Generic[CardT]):
 
 
 _entry_points_loaded = False
+_entry_point_names: set[str] = set()
 
 
 def load_entry_points() -> None:
@@ -193,7 +197,9 @@ def load_entry_points() -> None:
     _entry_points_loaded = True
     for point in entry_points(group=ENTRY_POINT_GROUP):
         try:
-            with sources.loading(f"{point.name} ({point.value})") as source:
+            name = f"{point.name} ({point.value})"
+            _entry_point_names.add(name)
+            with sources.loading(name) as source:
                 point.load()
                 source.digest = sources.package_digest(point.module)
         except (Exception, SystemExit) as error:
@@ -206,6 +212,16 @@ def load_entry_points() -> None:
 def loaded_plugins() -> dict[str, str]:
     """Every plug-in file and entry point that this process has loaded: its name and its hash."""
     return sources.loaded()
+
+
+def loaded_entry_points() -> dict[str, str]:
+    """The entry points among :func:`loaded_plugins`."""
+    return {name: digest for name, digest in sources.loaded().items() if name in _entry_point_names}
+
+
+def plugin_digest_now(path: str | Path) -> str:
+    """The hash that :func:`load_plugin_file` would give, were the file loaded now."""
+    return sources.file_digest(Path(path).resolve())
 
 
 def load_plugin_file(path: str | Path) -> str:

@@ -32,7 +32,7 @@ class Source:
 
 _loading: list[Source] = []  # the innermost last
 _loaded: dict[str, Source] = {}
-_hash_when_imported: dict[Path, str] = {}  # of helper modules: Python imports a module once
+_hash_when_imported: dict[Path, bytes] = {}  # of helper modules: Python imports a module once
 _plugin_folders: set[Path] = set()
 
 
@@ -84,7 +84,18 @@ def run_file(file: Path, module: Any) -> str:
     _plugin_folders.add(folder)
     data = file.read_bytes()
     exec(compile(data, str(file), "exec"), module.__dict__)
-    return digest_of({".": data, **_helpers(file, data, folder)})
+    helpers = {
+        name: _hash_when_imported.setdefault(helper, _hash(helper))
+        for name, helper in _helpers(file, data, folder).items()
+    }
+    return digest_of({".": data, **helpers})
+
+
+def file_digest(file: Path) -> str:
+    """What :func:`run_file` would return for ``file`` as it is now; nothing is executed."""
+    data = file.read_bytes()
+    helpers = {name: _hash(helper) for name, helper in _helpers(file, data, file.parent).items()}
+    return digest_of({".": data, **helpers})
 
 
 def package_digest(module: str) -> str:
@@ -113,19 +124,21 @@ def digest_of(parts: dict[str, bytes]) -> str:
     return state.hexdigest()[:16]
 
 
-def _helpers(file: Path, data: bytes, folder: Path) -> dict[str, bytes]:
-    """The hashes of the modules of ``folder`` that ``file`` imports, directly or through one another."""
-    found: dict[str, bytes] = {}
+def _hash(file: Path) -> bytes:
+    return hashlib.sha256(file.read_bytes()).digest()
+
+
+def _helpers(file: Path, data: bytes, folder: Path) -> dict[str, Path]:
+    """The modules of ``folder`` that ``file`` imports, directly or through one another, by their name."""
+    found: dict[str, Path] = {}
     texts = [data]
     while texts:
         for name in _imported_names(texts.pop()):
             helper = _module_file(name, folder)
             if helper is None or helper == file or str(helper.relative_to(folder)) in found:
                 continue
-            text = helper.read_bytes()
-            hash_then = _hash_when_imported.setdefault(helper, hashlib.sha256(text).hexdigest())
-            found[str(helper.relative_to(folder))] = hash_then.encode()
-            texts.append(text)
+            found[str(helper.relative_to(folder))] = helper
+            texts.append(helper.read_bytes())
     return found
 
 

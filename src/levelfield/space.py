@@ -12,6 +12,8 @@ from typing import TypeAlias
 
 Value: TypeAlias = float | int | str | bool
 
+LARGEST = 1e18  # bounds beyond are no ranges that anybody searches, and overflow in the optimiser
+
 
 @dataclass(frozen=True)
 class Float:
@@ -28,7 +30,7 @@ class Float:
     step: float | None = None
 
     def __post_init__(self) -> None:
-        check_bounds(self.low, self.high, log=self.log)
+        check_bounds(self.low, self.high, log=self.log, step=self.step)
 
     def contains(self, value: object) -> bool:
         """Whether ``value`` is a number inside the range."""
@@ -52,7 +54,7 @@ class Int:
     step: int = 1
 
     def __post_init__(self) -> None:
-        check_bounds(self.low, self.high, log=self.log)
+        check_bounds(self.low, self.high, log=self.log, step=self.step)
 
     def contains(self, value: object) -> bool:
         """Whether ``value`` is a whole number inside the range."""
@@ -100,9 +102,23 @@ def describe(dimension: Dimension) -> str:
             return f"{low}..{high} whole" + (" log" if log else "")
 
 
-def check_bounds(low: float, high: float, *, log: bool) -> None:
-    """Refuse an empty range, and a logarithmic one that touches zero."""
+def values_of(dimension: Dimension) -> tuple[Value, ...]:
+    """The values that a range names: its bounds, or its options.
+
+    Example:
+        >>> values_of(Int(1, 9)), values_of(Choice("a", "b"))
+        ((1, 9), ('a', 'b'))
+    """
+    return dimension.options if isinstance(dimension, Choice) else (dimension.low, dimension.high)
+
+
+def check_bounds(low: float, high: float, *, log: bool, step: float | None = None) -> None:
+    """Refuse an empty or endless range, a logarithmic one that touches zero, and a step of 0 or less."""
     if not low <= high:
         raise ValueError(f"a range needs low <= high, got {low} and {high}")
+    if max(abs(low), abs(high)) > LARGEST:
+        raise ValueError(f"a range needs bounds between -{LARGEST:g} and {LARGEST:g}")
+    if step is not None and not 0 < step <= LARGEST:
+        raise ValueError(f"a step is a number above 0, got {step}")
     if log and low <= 0:
         raise ValueError(f"a logarithmic range needs low > 0, got {low}")

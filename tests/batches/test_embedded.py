@@ -12,7 +12,7 @@ from levelfield import batches
 from levelfield.batches._groups import count_groups, draw_groups
 from levelfield.batches.ddm import distance_histogram_gaps
 from levelfield.batches.frd import frechet_distances
-from levelfield.batches.gc import covering_radius, greedy_coreset
+from levelfield.batches.gc import greedy_coreset
 from levelfield.batches.memory_bank import MemoryBank
 from levelfield.errors import RunError, UsageError
 from oracles import batches as oracle
@@ -40,14 +40,6 @@ def test_the_greedy_coreset_is_the_farthest_point_traversal(seed):
     points = cloud(60, 5, seed)
     assert greedy_coreset(tensor(points[:, None]), 12, first=seed).tolist() == oracle.greedy_coreset(
         points, 12, seed
-    )
-
-
-def test_the_covering_radius_is_the_oracles():
-    points = cloud(40, 4)
-    chosen = np.array([3, 8, 30])
-    assert covering_radius(tensor(points[:, None]), chosen) == pytest.approx(
-        oracle.covering_radius(points, chosen.tolist()), rel=1e-5
     )
 
 

@@ -124,18 +124,6 @@ def test_what_cannot_be_done_is_refused(name, labels, batch_size, message):
         batches.create(name, labels, batch_size=batch_size, seed=0)
 
 
-def test_who_gives_positives():
-    assert {name for name in batches.registry.names() if batches.gives_positives(name)} == {
-        "class_balanced",
-        "ddm",
-        "frd",
-        "gc",
-        "spc",
-        "spc_r",
-    }
-    assert not batches.gives_positives("gc", samples_per_class=1)
-
-
 def test_every_card_says_what_the_sampler_is():
     for name in batches.registry.names():
         entry = batches.registry[name]

@@ -37,6 +37,26 @@ def fails(capsys: pytest.CaptureFixture[str], arguments: list[str], *, code: int
 
 
 @pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["rnu"], 'has no verb "rnu"; did you mean "run"?'),
+        (["data", "prepaer"], 'has no verb "prepaer"; did you mean "prepare"?'),
+        (["study", "nothing"], "choose from metrics-on-random"),
+        (["run", "x.yaml", "--sett", "a=1"], 'has no option --sett; did you mean "--set"?'),
+        (["--verson"], 'has no option --verson; did you mean "--version"?'),
+        (["run"], "Missing argument"),
+        (["run", "a.yaml", "b.yaml"], "unexpected extra argument"),
+    ],
+)
+def test_a_command_that_does_not_exist_is_told_the_nearest_one(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], expected: str
+) -> None:
+    line = fails(capsys, arguments, code=2)
+    assert expected in line
+    assert "--help" in line
+
+
+@pytest.mark.parametrize(
     ("override", "expected"),
     [
         ("methods=[tripelt]", 'unknown method "tripelt"; did you mean "triplet"?'),

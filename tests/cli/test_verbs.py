@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from levelfield.cli._app import run_app
-from levelfield.records import read_lines
+from levelfield.records import Store
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_plan_run_reproduce(file: Path, tmp_path: Path, capsys: pytest.CaptureFi
     found = json.loads(call(capsys, "plan", file, "--out", out, "--json"))
     assert found["runs_todo"] == 8 and found["methods"][0]["method"] == "triplet"
     call(capsys, "run", file, "--out", out, "--quiet", "--search-only")
-    assert not read_lines(out / "ledger.jsonl"), "the test set stays closed"
+    assert not Store(out).ledger(), "the test set stays closed"
     assert "4 to do, 4 done" in call(capsys, "plan", file, "--out", out)
     call(capsys, "run", file, "--out", out, "--quiet")
     plugin = yaml.safe_load(file.read_text())["plugins"][0]

@@ -10,8 +10,8 @@ from PIL import Image, ImageEnhance
 
 from levelfield.data import Dataset, load
 from levelfield.data._duplicates import exact_groups, near_pairs, print_of
-from levelfield.data._sheet import contact_sheet
 from levelfield.data.check import check
+from levelfield.data.contact_sheet import contact_sheet
 from levelfield.errors import RunError
 
 

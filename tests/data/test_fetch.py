@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from levelfield.data import _download, registry
-from levelfield.data._dataset import Dataset, Download
+from levelfield.data import Dataset, Download, _download, registry
 from levelfield.data._download import ChecksumError, UnreachableError, download
 from levelfield.data.fetch import fetch, terms
 from levelfield.errors import RunError, UsageError

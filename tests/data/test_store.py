@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import gc
+import mmap
 import multiprocessing
 import os
 import pickle
@@ -11,6 +13,7 @@ import resource
 import signal
 import threading
 import time
+import types
 from pathlib import Path
 
 import numpy as np
@@ -85,6 +88,53 @@ def test_a_selection_holds_only_its_rows(tmp_path):
         some.read(2)
     assert_same(some.select(np.array([1])), dataset(), rows=[2])
     assert some.read(0).untyped_storage().nbytes() == some.read(0).numel()
+
+
+def reachable_bytes(root: object) -> set[bytes]:
+    """Every array, text and number in ``root`` and in what it refers to, as bytes."""
+    seen, queue, contents = set(), [root], set()
+    while queue:
+        each = queue.pop()
+        if id(each) in seen or isinstance(each, type | types.ModuleType | types.FunctionType):
+            continue
+        seen.add(id(each))
+        if isinstance(each, np.ndarray):
+            contents.add(each.tobytes())
+            queue.append(each.base)
+        elif isinstance(each, bytes | bytearray | memoryview | mmap.mmap):
+            contents.add(bytes(each))
+        queue += gc.get_referents(each)
+    return contents
+
+
+def test_the_development_view_of_a_store_holds_nothing_of_the_test_images(tmp_path):
+    """It used to map the whole file, test pixels included."""
+    data = dataset()
+    store.prepare(data, tmp_path, resize=8)
+    development, test = np.arange(6), np.arange(6, 12)
+    whole = store.attach(data, tmp_path, resize=8)
+    test_pixels = [whole.images.read(row).permute(1, 2, 0).numpy().tobytes() for row in test]
+    offsets = whole.images._index["offset"][test].tolist()
+    view = whole.select(development)
+    for row in range(len(view)):
+        view.images.read(row)
+    contents = reachable_bytes(view.images)
+    assert not [row for row in range(6) if any(test_pixels[row] in held for held in contents)]
+    assert not set(offsets) & set(view.images._index["offset"].tolist())
+    with pytest.raises(IndexError):
+        view.images.read(6)
+
+
+@pytest.mark.parametrize("damage", ["cut", "removed"])
+def test_a_store_that_is_damaged_while_it_is_used_is_named(tmp_path, damage):
+    path = store.prepare(dataset(), tmp_path, resize=8)
+    images = store.PackedImages.open(path)
+    if damage == "cut":
+        os.truncate(path / "images.bin", (path / "images.bin").stat().st_size - 1)
+    else:
+        (path / "images.bin").unlink()
+    with pytest.raises(RunError, match=r"image store .* is damaged: images\.bin .*; delete it and prepare"):
+        images.read(11)
 
 
 def test_images_can_be_sent_to_another_process(tmp_path):

@@ -136,7 +136,7 @@ def test_margin_learns_a_boundary_for_each_class_of_the_batch() -> None:
     x, y = batch("shuffled")
     loss = losses.create("margin", per_class=True, num_classes=10, margin=0.5)
     loss(x, y).backward()
-    gradient = loss.beta.grad
+    gradient = loss.boundary.grad
     assert gradient.shape == (10,)
     assert set(gradient.nonzero().flatten().tolist()) <= {0, 1, 7}  # class 3 has no positives
     assert gradient.abs().sum() > 0
@@ -144,7 +144,7 @@ def test_margin_learns_a_boundary_for_each_class_of_the_batch() -> None:
 
 def test_margin_with_a_fixed_boundary_has_no_parameters() -> None:
     assert list(losses.create("margin", learn_beta=False).parameters()) == []
-    assert "beta" in losses.create("margin", learn_beta=False).state_dict()
+    assert "boundary" in losses.create("margin", learn_beta=False).state_dict()
 
 
 def test_margin_per_class_refuses_labels_it_has_no_boundary_for() -> None:

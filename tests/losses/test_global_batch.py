@@ -12,9 +12,7 @@ import torch.distributed as dist
 from torch import nn
 
 from levelfield import losses, miners
-from levelfield.errors import UsageError
-from levelfield.losses.global_batch import GlobalBatch
-from levelfield.miners import Triplets
+from levelfield.losses.global_batch import gather
 
 LABELS = torch.tensor([0, 1, 0, 2, 1, 2, 0, 1, 1])
 CUT = 4  # ranks hold 4 and 5 samples
@@ -53,7 +51,8 @@ def work(rank, folder):
             embeddings = trained(inputs()[mine])
             embeddings.retain_grad()
             loss.zero_grad()
-            value = GlobalBatch(loss, miner=miner, averaged=averaged)(embeddings, LABELS[mine])
+            vectors, labels = gather(embeddings, LABELS[mine], averaged=averaged)
+            value = loss(vectors, labels, None if miner is None else miner(vectors, labels))
             value.backward()
             found[name, averaged] = (
                 value.detach(),
@@ -109,18 +108,11 @@ def test_two_ranks_equal_one(ranks, name, averaged):
         torch.testing.assert_close(total, weights)
 
 
-def test_one_process_is_the_loss_alone_with_its_miner():
-    x = inputs().requires_grad_()
-    miner = miners.create("hard")
-    loss = losses.create("triplet")
-    value = GlobalBatch(loss, miner=miner)(x, LABELS)
-    torch.testing.assert_close(value, loss(x, LABELS, miner(x, LABELS)))
-
-
-def test_refuses_tuples_of_one_rank():
-    index = torch.tensor([0])
-    with pytest.raises(UsageError, match="give it the miner instead"):
-        GlobalBatch(losses.create("triplet"))(inputs(), LABELS, Triplets(index, index, index))
+def test_one_process_gets_back_what_it_gave():
+    x = inputs()
+    vectors, labels = gather(x, LABELS)
+    assert vectors is x
+    assert labels is LABELS
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ from levelfield import losses, miners
 from levelfield.errors import UsageError
 from levelfield.losses.pml import REFUSED as REFUSED_LOSSES
 from levelfield.miners import Pairs, Triplets
-from levelfield.miners._pml import from_pml, to_pml
 from levelfield.miners.pml import REFUSED as REFUSED_MINERS
+from levelfield.miners.pml_bridge import from_pml, to_pml
 
 peer_losses = pytest.importorskip("pytorch_metric_learning.losses")
 peer_miners = pytest.importorskip("pytorch_metric_learning.miners")

@@ -1,4 +1,4 @@
-"""Regularisers: right to the formula, finite where embeddings coincide, and composable with any loss."""
+"""Regularisers: right to the formula, and finite where embeddings coincide."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import math
 import pytest
 import torch
 
-from levelfield import losses
 from levelfield.errors import UsageError
 from levelfield.losses import regularisers
 
@@ -61,16 +60,6 @@ def test_finite_where_there_is_nothing_to_spread(name, where):
     value.backward()
     assert torch.isfinite(value)
     assert torch.isfinite(x.grad).all()
-
-
-def test_regularised_adds_weighted_terms_and_holds_the_loss_s_parameters():
-    loss = losses.create("cosface", num_classes=3, embedding_size=4)
-    both = regularisers.Regularised(loss, {"l2": 0.5, "koleo": 2.0})
-    x, labels = embeddings(6).float(), torch.tensor([0, 1, 2, 0, 1, 2])
-    expected = loss(x, labels) + 0.5 * regularisers.create("l2")(x) + 2.0 * regularisers.create("koleo")(x)
-    torch.testing.assert_close(both(x, labels), expected)
-    assert [id(p) for p in both.parameters()] == [id(p) for p in loss.parameters()]
-    assert both(x.bfloat16(), labels).dtype == torch.float32
 
 
 def test_unknown_names_and_options_are_refused():

@@ -10,8 +10,7 @@ import torch
 from sklearn.cluster import KMeans
 
 from levelfield.metrics import evaluate
-from levelfield.metrics._contingency import contingency
-from levelfield.metrics._kmeans import kmeans
+from levelfield.metrics._clusters import contingency, kmeans
 from levelfield.metrics.clustering import ami, f1, nmi
 from oracles.metrics_structure import pair_f1
 
@@ -75,8 +74,8 @@ def test_duplicates_and_as_many_clusters_as_samples_do_no_harm(k):
 
 
 def test_more_centres_than_rounds_are_drawn_in_batches(monkeypatch):
-    monkeypatch.setattr("levelfield.metrics._kmeans.ROUNDS", 4)
-    monkeypatch.setattr("levelfield.metrics._kmeans.BLOCK_BYTES", 1000)
+    monkeypatch.setattr("levelfield.metrics._clusters.ROUNDS", 4)
+    monkeypatch.setattr("levelfield.metrics._clusters.BLOCK_BYTES", 1000)
     rows = torch.randn(100, 3, generator=seeded())
     assert len(kmeans(rows, 30, seeded()).unique()) == 30
 

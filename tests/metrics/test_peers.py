@@ -12,7 +12,7 @@ from sklearn.metrics import (
 )
 
 from levelfield.metrics import evaluate
-from levelfield.metrics._contingency import contingency
+from levelfield.metrics._clusters import contingency
 from levelfield.metrics.clustering import ami, f1, nmi
 
 accuracy = pytest.importorskip("pytorch_metric_learning.utils.accuracy_calculator")

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from levelfield.metrics import _search, evaluate
+from levelfield.metrics import _sieve, evaluate
 from oracles import metrics as oracle
 
 MEASURES = (
@@ -67,7 +67,7 @@ def sample(kind, seed, *, size=None):
 def test_every_measure_is_what_its_definition_says(kind, seed, distance, chunk, measures):
     rows, labels = sample(kind, seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_search, "CHUNK", chunk)  # small chunks send small samples through the sieve
+        patch.setattr(_sieve, "CHUNK", chunk)  # small chunks send small samples through the sieve
         scores = evaluate(rows, labels, metrics=measures, distance=distance, per_query=True)
     for name, expected in oracle.per_query(measures, rows, labels, distance=distance).items():
         np.testing.assert_allclose(scores.per_query[name], expected, atol=1e-12, err_msg=name)
@@ -82,7 +82,7 @@ def test_a_gallery_of_its_own(kind, seed, chunk):
     asked, held = labels[:20].copy(), labels[15:]
     asked[-1] = held[0]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_search, "CHUNK", chunk)
+        patch.setattr(_sieve, "CHUNK", chunk)
         scores = evaluate(
             rows[:20], asked, gallery=rows[15:], gallery_labels=held, metrics=MEASURES, per_query=True
         )
@@ -197,7 +197,7 @@ def test_a_gallery_too_large_to_keep_is_prepared_piece_by_piece(monkeypatch):
 def test_too_many_candidates_are_sorted_instead(monkeypatch, most):
     rows, labels = sample("duplicated", 4, size=400)
     expected = evaluate(rows, labels, metrics=SHALLOW, per_query=True)
-    monkeypatch.setattr(_search, "MOST", most)
+    monkeypatch.setattr(_sieve, "MOST_CANDIDATES", most)
     again = evaluate(rows, labels, metrics=SHALLOW, per_query=True)
     for name in SHALLOW:
         np.testing.assert_array_equal(again.per_query[name], expected.per_query[name])

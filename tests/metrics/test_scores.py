@@ -10,7 +10,7 @@ import pytest
 
 from levelfield.errors import UsageError
 from levelfield.metrics import correlation, evaluate
-from levelfield.metrics._bootstrap import bootstrap
+from levelfield.metrics._scores import bootstrap_intervals
 
 
 def sample(n=400, classes=20, noise=1.0):
@@ -40,15 +40,15 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say():
     random = np.random.default_rng(0)
     covered = 0
     for trial in range(200):
-        low, high = bootstrap({"x": random.normal(size=60)}, resamples=200, seed=trial)["x"]
+        low, high = bootstrap_intervals({"x": random.normal(size=60)}, resamples=200, seed=trial)["x"]
         covered += low <= 0 <= high
     assert 0.88 < covered / 200 < 0.99
 
 
 def test_intervals_leave_out_what_was_not_scored():
     values = {"x": np.array([1.0, np.nan, 1.0])}
-    assert bootstrap(values, resamples=10, seed=0)["x"] == (1.0, 1.0)
-    assert bootstrap({}, resamples=10, seed=0) == {}
+    assert bootstrap_intervals(values, resamples=10, seed=0)["x"] == (1.0, 1.0)
+    assert bootstrap_intervals({}, resamples=10, seed=0) == {}
 
 
 def test_correlation_is_numpys():

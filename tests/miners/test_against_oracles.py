@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from levelfield import miners
+from levelfield.geometry import relations, unit
 from levelfield.miners import Pairs, Triplets
 from oracles import miners as oracle
 
@@ -152,8 +153,8 @@ def test_the_chances_of_distance_weighted_are_the_inverse_density(dimensions):
     points = random.normal(size=(30, dimensions)) + random.normal(size=dimensions) * 1.2
     labels = np.arange(30) % 6
     miner = miners.create("distance_weighted")
-    _, negative = miners._geometry.relations(torch.from_numpy(labels))
-    weights = miner.weights(torch.from_numpy(points), negative)
+    _, negative = relations(torch.from_numpy(labels))
+    weights = miner.weights(unit(torch.from_numpy(points)), negative)
     weights = (weights / weights.sum(dim=1, keepdim=True)).nan_to_num(0).numpy()
     expected = np.zeros_like(weights)
     for a, chances in oracle.distance_weights(points, labels, cutoff=0.5, limit=1.4).items():
@@ -161,3 +162,21 @@ def test_the_chances_of_distance_weighted_are_the_inverse_density(dimensions):
             expected[a, n] = chance
     np.testing.assert_allclose(weights, expected, atol=1e-9)
     assert expected.any()
+
+
+@given(batches(), st.integers(0, 99))
+@exactly
+def test_rho_switch_changes_a_triplet_as_the_paper_says_or_leaves_it(batch, seed):
+    inner = mine("hard", *batch)
+    kept = list(zip(inner.anchor.tolist(), inner.positive.tolist(), inner.negative.tolist(), strict=True))
+    found = mine("rho_switch", *batch, miner=miners.create("hard", normalize=False), p_switch=0.5, seed=seed)
+    changed = zip(found.anchor.tolist(), found.positive.tolist(), found.negative.tolist(), strict=True)
+    for triplet, allowed in zip(changed, oracle.rho_switch(kept), strict=True):
+        assert triplet in allowed
+
+
+@pytest.mark.parametrize("name", miners.registry.names())
+def test_every_miner_has_an_oracle(name):
+    oracles = [each for each in vars(oracle) if each == name or each.startswith(f"{name}_")]
+    exceptions = {"all": "all_pairs", "random": "all_triplets", "distance_weighted": "distance_weights"}
+    assert oracles or exceptions.get(name) in vars(oracle), f"write {name} in tests/oracles"

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from levelfield import miners
 from levelfield.errors import UsageError
-from levelfield.miners import Pairs, Triplets, _draw
+from levelfield.miners import Pairs, Triplets, draw
 
 NAMES = [
     "all",
@@ -135,7 +135,7 @@ def test_the_global_random_state_is_left_alone(name):
 def test_draws_follow_their_weights():
     weights = torch.tensor([[0.0, 1.0, 3.0, 0.0], [2.0, 0.0, 0.0, 2.0]])
     uniform = torch.rand(2, 20_000, generator=torch.Generator().manual_seed(0))
-    drawn = _draw.draw(weights, uniform)
+    drawn = draw(weights, uniform)
     shares = torch.stack([torch.bincount(row, minlength=4) for row in drawn]) / 20_000
     assert torch.allclose(shares, torch.tensor([[0, 0.25, 0.75, 0], [0.5, 0, 0, 0.5]]), atol=0.015)
 
@@ -143,7 +143,7 @@ def test_draws_follow_their_weights():
 def test_a_draw_at_the_very_end_stays_on_a_column_with_weight():
     weights = torch.tensor([[1.0, 0.1, 0.0, 0.0]]) * 0.7
     almost_one = torch.nextafter(torch.ones(1, 1), torch.zeros(1, 1))
-    assert _draw.draw(weights, almost_one).item() == 1
+    assert draw(weights, almost_one).item() == 1
 
 
 def test_random_draws_evenly():
@@ -184,6 +184,10 @@ def test_bad_options_are_refused(name, options, message):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_batch_of_the_wrong_shape_is_refused(name):
-    for embeddings, labels in [(torch.zeros(3, 2), torch.zeros(4)), (torch.zeros(0, 2), torch.zeros(0))]:
-        with pytest.raises(UsageError, match="B x D"):
+    for embeddings, labels, message in [
+        (torch.zeros(3, 2), torch.zeros(4), "one label per embedding"),
+        (torch.zeros(3, 2, 2), torch.zeros(3), "B x D"),
+        (torch.zeros(0, 2), torch.zeros(0), "one sample at least"),
+    ]:
+        with pytest.raises(UsageError, match=message):
             miners.create(name)(embeddings, labels.long())

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from levelfield import models
-from levelfield.data._dataset import Rows
+from levelfield.data import Rows
 from levelfield.models.extraction import Extractor
 
 IMAGES = torch.randint(0, 256, (11, 3, 64, 64), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import pickle
 from collections.abc import Sequence
@@ -16,11 +17,10 @@ import torch
 from torch import Tensor
 
 from levelfield import models
-from levelfield.data._dataset import Rows
-from levelfield.data.transforms import create
+from levelfield.data import Dataset, Rows, transforms
 from levelfield.errors import RunError, UsageError
 from levelfield.models import _feature_file
-from levelfield.models.features import FeatureStore, cached_features, rows_key
+from levelfield.models.features import FeatureStore, cached_features, feature_identity
 
 COUNT = 20
 
@@ -50,11 +50,17 @@ class CountingImages:
 class Noise:
     """A random transform."""
 
-    strength: float = 0.1
+    strength: float
 
     def __call__(self, images: Sequence[Tensor], generator: torch.Generator) -> Tensor:
         batch = torch.stack(list(images)) / 255
         return batch + self.strength * torch.rand(batch.shape, generator=generator)
+
+
+@transforms.register("test_noise")
+def noise(*, train: bool, strength: float = 0.1) -> Noise:
+    """Noise in training, none in evaluation."""
+    return Noise(strength if train else 0.0)
 
 
 @pytest.fixture(autouse=True)
@@ -73,15 +79,15 @@ def embedder(seed: int = 0, pooling: str = "avg") -> models.Embedder:
     return models.build(trunk=trunk, pooling=pooling)
 
 
+def dataset_of(source: CountingImages, fingerprint: str = "fingerprint") -> Dataset:
+    return Dataset("counted", source, np.zeros(len(source), dtype=np.int64), ("all",), fingerprint)
+
+
 def compute(folder: Path, source: CountingImages | None = None, **options: Any) -> FeatureStore:
-    arguments: dict[str, Any] = {
-        "embedder": embedder(),
-        "images": images() if source is None else source,
-        "dataset": "fingerprint",
-        "part": "all",
-        "transform": create("none", train=False),
-    }
-    return cached_features(folder, **(arguments | options))
+    rows = options.pop("rows", None)
+    dataset = dataset_of(images() if source is None else source, options.pop("fingerprint", "fingerprint"))
+    dataset = dataset if rows is None else dataset.select(np.array(rows))
+    return cached_features(folder, **({"embedder": embedder(), "dataset": dataset} | options))
 
 
 def rows_read(folder: Path, **options: Any) -> set[int]:
@@ -113,11 +119,11 @@ def test_a_second_call_reads_no_image(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"dataset": "other"},
-        {"part": "test"},
+        {"fingerprint": "other"},
+        {"rows": [*range(1, COUNT), 0]},
         {"embedder": embedder(seed=1)},
         {"embedder": embedder(pooling="max")},
-        {"transform": Noise(0.0)},
+        {"transform": "test_noise"},
     ],
 )
 def test_whatever_features_depend_on_makes_new_ones(tmp_path: Path, change: dict[str, Any]) -> None:
@@ -161,9 +167,9 @@ def test_a_damaged_manifest_is_not_believed(tmp_path: Path, content: str) -> Non
 
 
 def test_views_differ_from_each_other_and_leave_view_0_as_it_was(tmp_path: Path) -> None:
-    store = compute(tmp_path, augment=Noise(), views=2)
+    store = compute(tmp_path, transform="test_noise", views=2)
     assert store.views == 2
-    assert torch.equal(store.all(0), compute(tmp_path).all(0))
+    assert torch.equal(store.all(0), compute(tmp_path, transform="test_noise").all(0))
     assert not torch.allclose(store.all(0), store.all(1))
     assert not torch.allclose(store.all(1), store.all(2))
     rows = np.array([4, 1])
@@ -171,7 +177,7 @@ def test_views_differ_from_each_other_and_leave_view_0_as_it_was(tmp_path: Path)
 
 
 def test_views_are_the_same_after_a_kill_and_another_with_another_seed(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"augment": Noise(), "views": 1}
+    options: dict[str, Any] = {"transform": "test_noise", "views": 1}
     whole = compute(tmp_path / "whole", **options)
     with pytest.raises(KeyboardInterrupt):
         compute(tmp_path / "killed", images(broken=13), **options)
@@ -181,7 +187,7 @@ def test_views_are_the_same_after_a_kill_and_another_with_another_seed(tmp_path:
 
 def test_progress_counts_every_view_and_what_is_there_already(tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
-    options: dict[str, Any] = {"augment": Noise(), "views": 1, "progress": lambda *at: seen.append(at)}
+    options: dict[str, Any] = {"transform": "test_noise", "views": 1, "progress": lambda *at: seen.append(at)}
     compute(tmp_path, **options)
     assert (seen[0], seen[-1]) == ((0, 40), (40, 40))
     seen.clear()
@@ -209,15 +215,16 @@ def test_features_that_are_not_finite_are_refused(tmp_path: Path) -> None:
         compute(tmp_path, embedder=model)
 
 
-def test_a_transform_must_say_what_it_does(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="does not say what it does"):
-        compute(tmp_path, transform=lambda images, generator: torch.stack(images))
+def test_a_trunk_must_say_how_it_was_made(tmp_path: Path) -> None:
+    model = embedder()
+    model.trunk.made_from = None
+    with pytest.raises(UsageError, match=r"not made by levelfield\.models\.create_trunk"):
+        compute(tmp_path, embedder=model)
 
 
-@pytest.mark.parametrize("options", [{"views": 1}, {"augment": Noise()}, {"augment": Noise(), "views": -1}])
-def test_views_and_their_transform_come_together(tmp_path: Path, options: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="views"):
-        compute(tmp_path, **options)
+def test_a_negative_number_of_views_is_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="views is -1"):
+        compute(tmp_path, views=-1)
 
 
 def test_a_folder_that_cannot_be_written_is_one_clear_line(tmp_path: Path) -> None:
@@ -248,6 +255,64 @@ def test_no_images_is_one_clear_line(tmp_path: Path) -> None:
         compute(tmp_path, images().select(np.array([], dtype=np.int64)))
 
 
-def test_rows_key_sees_order_and_content() -> None:
-    keys = {rows_key(np.array(rows)) for rows in ([0, 1], [1, 0], [0, 1, 2])}
-    assert len(keys) == 3
+def test_parts_of_a_dataset_never_share_features(tmp_path: Path) -> None:
+    """Only the row numbers tell two test parts apart: same dataset, same count, other images."""
+    for rows in ([0, 1, 2], [0, 2, 1], [3, 4, 5], [0, 1], [5]):
+        assert torch.equal(
+            compute(tmp_path, rows=rows).all(), compute(tmp_path / "alone" / str(rows), rows=rows).all()
+        )
+
+
+def test_a_part_of_a_part_is_named_by_the_rows_of_the_whole() -> None:
+    whole = dataset_of(images())
+    one = whole.select(np.arange(10)).select(np.array([7, 3]))
+    other = whole.select(np.array([3, 7])).select(np.array([1, 0]))
+    assert feature_identity(embedder(), one) == feature_identity(embedder(), other)
+    assert feature_identity(embedder(), one) != feature_identity(embedder(), whole.select(np.array([1, 0])))
+
+
+@pytest.mark.parametrize("options", [{"act_layer": "silu"}, {"output_stride": 8}])
+def test_options_of_a_trunk_that_leave_its_weights_alone_make_new_features(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    """Activation and stride are in no tensor: the weights' hash alone does not see them."""
+
+    def features(folder: Path, **chosen: Any) -> Tensor:
+        trunk = models.create_trunk("timm:resnet10t", in_channels=1, **chosen)
+        return compute(folder, embedder=models.build(trunk=trunk)).all().clone()
+
+    plain = features(tmp_path)
+    changed = features(tmp_path, **options)
+    assert torch.equal(changed, features(tmp_path / "alone", **options))
+    assert not torch.equal(plain, changed)
+
+
+def test_a_running_process_keeps_the_features_that_it_has_mapped(tmp_path: Path) -> None:
+    """Whatever is computed next to them, or again after its manifest was lost."""
+    store = compute(tmp_path)
+    before, inode = store.all().clone(), store.path.stat().st_ino
+    compute(tmp_path, rows=[1, 2, 3])
+    assert torch.equal(store.all(), before)
+    assert store.path.stat().st_ino == inode
+    store.path.with_name("manifest.json").unlink()
+    compute(tmp_path)
+    assert store.path.stat().st_ino != inode, "a new file takes the name, the mapped one is left alone"
+    assert torch.equal(store.all(), before)
+
+
+def test_a_folder_about_other_features_is_refused(tmp_path: Path) -> None:
+    manifest = compute(tmp_path).path.with_name("manifest.json")
+    content = json.loads(manifest.read_text())
+    content["shape"]["rows"] += 1
+    manifest.write_text(json.dumps(content))
+    with pytest.raises(RunError, match=r"manifest\.json is about other features"):
+        compute(tmp_path)
+
+
+def test_a_file_cut_short_after_it_was_checked_is_one_clear_line(tmp_path: Path) -> None:
+    """Reading beyond the end of a mapped file would end the process without a word."""
+    sent = pickle.dumps(compute(tmp_path))
+    file = file_of(tmp_path)
+    file.write_bytes(file.read_bytes()[:-4])
+    with pytest.raises(RunError, match=r"features\.f32 has 1276 of 1280 bytes"):
+        pickle.loads(sent)

@@ -64,3 +64,25 @@ def pair_f1(labels, clusters):
         true += labels[i] == labels[j]
         right += clusters[i] == clusters[j] and labels[i] == labels[j]
     return 2 * right / (said + true) if said + true else 1.0
+
+
+def entropy(labels):
+    shares = [np.mean(np.asarray(labels) == label) for label in set(np.asarray(labels).tolist())]
+    return -sum(share * math.log(share) for share in shares)
+
+
+def mutual_information(labels, clusters):
+    both = [f"{label} {cluster}" for label, cluster in zip(labels, clusters, strict=True)]
+    return entropy(labels) + entropy(clusters) - entropy(both)
+
+
+def nmi(labels, clusters):
+    return 2 * mutual_information(labels, clusters) / (entropy(labels) + entropy(clusters))
+
+
+def ami(labels, clusters):
+    """NMI less chance, where chance is the mean over every way to deal the clusters out to the samples."""
+    dealt = itertools.permutations(np.asarray(clusters).tolist())
+    chance = np.mean([mutual_information(labels, each) for each in dealt])
+    mean_entropy = (entropy(labels) + entropy(clusters)) / 2
+    return (mutual_information(labels, clusters) - chance) / (mean_entropy - chance)

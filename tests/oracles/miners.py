@@ -162,3 +162,8 @@ def angular(points: np.ndarray, labels: np.ndarray, *, angle: float) -> set[Trip
         if math.degrees(math.atan2(across, beside)) > angle:
             found.add((a, p, n))
     return found
+
+
+def rho_switch(triplets: list[Triplet]) -> list[set[Triplet]]:
+    """What each triplet may become: itself, or its anchor pushed away from its positive."""
+    return [{(a, p, n), (a, a, p)} for a, p, n in triplets]

@@ -11,8 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from levelfield.data import Dataset
-from levelfield.data._dataset import Rows
+from levelfield.data import Dataset, Rows
 
 
 @dataclasses.dataclass

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import levelfield as lf
-from levelfield.protocol import collect
-from levelfield.records import Store, read_lines
+from levelfield.compare import collect
+from levelfield.records import Store
 from levelfield.reports import write_report
 
 
@@ -63,35 +63,35 @@ def test_the_score_of_a_trial_is_the_mean_over_its_folds(finished: Path) -> None
     for result in collect(finished).results[1:]:
         assert len(result.trials) == 2
         for trial in result.trials:
-            assert len(trial["runs"]) == 2
-            assert trial["score"] == pytest.approx(sum(trial["fold_scores"]) / 2)
+            assert len(trial.runs) == 2
+            assert trial.score == pytest.approx(sum(trial.fold_scores) / 2)
 
 
 def test_the_selection_is_the_best_trial(finished: Path) -> None:
     for result in collect(finished).results[1:]:
-        assert result.selection["score"] == max(trial["score"] for trial in result.trials)
+        assert result.selection.score == max(trial.score for trial in result.trials)
 
 
 def test_the_best_checkpoint_is_the_one_that_scored_best(finished: Path) -> None:
     store = Store(finished)
     trial = collect(finished).results[1].trials[0]
-    for run_id, score in zip(trial["runs"], trial["fold_scores"], strict=True):
+    for run_id, score in zip(trial.runs, trial.fold_scores, strict=True):
         log = store.run(run_id).log()
-        assert max(line["map_at_r"] for line in log) == score
+        assert max(line.scores["map_at_r"] for line in log) == score
         result = store.run(run_id).result()
         assert result is not None
-        assert log[[line["epoch"] for line in log].index(result.best_epoch)]["map_at_r"] == score
+        assert log[[line.epoch for line in log].index(result.best_epoch)].scores["map_at_r"] == score
 
 
 def test_every_selection_was_frozen_before_the_test_set_was_opened(finished: Path) -> None:
-    ledger = read_lines(finished / "ledger.jsonl")
-    assert [line["method"] for line in ledger] == [
+    ledger = Store(finished).ledger()
+    assert [line.method for line in ledger] == [
         "untrained",
         "contrastive",
         "triplet",
         "normalized_softmax",
     ]
-    assert all(line["event"] == "opened" for line in ledger)
+    assert all(line.event == "opened" for line in ledger)
 
 
 def test_running_again_does_no_work_twice(finished: Path, tiny: dict[str, Any]) -> None:

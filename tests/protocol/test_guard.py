@@ -11,14 +11,14 @@ import pytest
 
 import levelfield as lf
 from levelfield import data
-from levelfield.data import Dataset
-from levelfield.data._memory import MemoryImages
+from levelfield.data import Dataset, MemoryImages
 from levelfield.data.splits import create
 from levelfield.data.views import development_view
 from levelfield.engine import Engine
 from levelfield.errors import LockedTestSetError
+from levelfield.files import write_json
 from levelfield.protocol import _run, guard, resolve
-from levelfield.records import Store, digest, write_json
+from levelfield.records import Selection, Store
 
 CLASSES, SAMPLES = 24, 6
 
@@ -79,10 +79,10 @@ def test_confirmation_reads_them_after_every_selection_is_frozen(
 ) -> None:
     frozen_at_opening = []
 
-    def open_test(store: Store, selection_file: Path) -> guard.TestPermit:
+    def open_test(store: Store, selection_file: Path, **options: Any) -> guard.TestPermit:
         assert not TEST_ROWS & set(WatchedImages.seen) or frozen_at_opening, "read before the first opening"
         frozen_at_opening.append(len(list((store.root / "selections").iterdir())))
-        return guard.open_test(store, selection_file)
+        return guard.open_test(store, selection_file, **options)
 
     monkeypatch.setattr("levelfield.protocol._confirm.open_test", open_test)
     lf.run(experiment, tmp_path / "runs")
@@ -113,17 +113,17 @@ def test_a_forged_or_changed_permit_is_refused(tmp_path: Path, experiment: lf.Ex
     resolved = resolve(experiment)
     spec = resolved.run_spec(resolved.methods[0], {}, fold=0, seed=0)
     store, file = Store(tmp_path), tmp_path / "selection.json"
-    selection = {"method": "triplet", "hyperparameters": {"margin": 0.1}}
-    write_json(file, selection)
+    selection = Selection(method="triplet", hyperparameters={"margin": 0.1})
+    write_json(file, selection.model_dump())
 
-    forged = guard.TestPermit(file, digest(selection), store.ledger_file)
+    forged = guard.TestPermit(file, selection.selection_id, store.ledger_file)
     with pytest.raises(LockedTestSetError, match="no opening"):
         guard.test_view(forged, spec, resolved.resources)
 
     permit = guard.open_test(store, file)
     assert len(guard.test_view(permit, spec, resolved.resources)) == len(TEST_ROWS)
 
-    write_json(file, selection | {"hyperparameters": {"margin": 0.2}})
+    write_json(file, selection.model_dump() | {"hyperparameters": {"margin": 0.2}})
     with pytest.raises(LockedTestSetError, match="changed after it was frozen"):
         guard.test_view(permit, spec, resolved.resources)
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import levelfield as lf
+from levelfield.compare import collect
 from levelfield.errors import UsageError
-from levelfield.protocol import collect, resolve
+from levelfield.protocol import resolve
 
 pytest.importorskip("pytorch_metric_learning")
 

@@ -57,7 +57,7 @@ def test_a_trial_that_was_interrupted_counts_its_finished_folds(
     search = lf.protocol.search_id(resolved, resolved.methods[0])
     trial = Store(out).trials(search)[1]
     Store(out).trial_file(search, 1).unlink()
-    (Store(out).run(trial["runs"][1]).path / "result.json").unlink()
+    (Store(out).run(trial.runs[1]).path / "result.json").unlink()
     assert counts(plan(value, out))[0] == (3, 1, 0, 4)
 
 

@@ -40,7 +40,7 @@ def test_the_same_environment_gives_identical_numbers(finished: Path) -> None:
 
 
 def test_differences_in_numbers_and_surroundings_are_said(finished: Path, tmp_path: Path) -> None:
-    """Records of another machine, with another rerun: within the interval, or different."""
+    """Records of another machine, with another rerun: consistent, or different."""
     import shutil
 
     other = tmp_path / "other"
@@ -57,7 +57,7 @@ def test_differences_in_numbers_and_surroundings_are_said(finished: Path, tmp_pa
     found = reproduce(other, tmp_path / "again", plugins=plugins(), workers=0)
     verdicts = {(n.method, n.setting, n.metric): n.verdict for n in found.numbers}
     assert verdicts["triplet", "separated", "map_at_r"] == "different"
-    assert verdicts["triplet", "concatenated", "map_at_r"] == "within interval"
+    assert verdicts["triplet", "concatenated", "map_at_r"] == "consistent"
     assert verdicts["triplet", "separated", "precision_at_1"] == "identical"
     assert [line for line in found.environment if line.startswith("versions.torch: 1.0 -> ")]
     assert [line for line in found.environment if line.startswith("host: elsewhere -> ")]

@@ -12,17 +12,19 @@ from hypothesis import strategies as st
 
 import levelfield as lf
 from levelfield import methods, published
+from levelfield.compare import collect
 from levelfield.config import MethodSpec
 from levelfield.errors import UsageError
-from levelfield.protocol import _resolve, collect, resolve
+from levelfield.protocol import _resolve, resolve
 from levelfield.protocol._proposals import budget
 from levelfield.protocol._resolve import first_point
 from levelfield.protocol._trials import PRUNE_FROM, is_hopeless
+from levelfield.records import Trial
 
 SCORES = st.floats(0, 1)
 
 
-def trials_of(folder: Path) -> list[dict[str, Any]]:
+def trials_of(folder: Path) -> list[Trial]:
     return collect(folder).results[1].trials
 
 
@@ -50,7 +52,7 @@ def test_the_first_trial_tries_it(
     monkeypatch.setattr(_resolve, "_published", lambda *_: {"margin": 0.0961})
     short["search"] = {"trials": 2, "sampler": "random", "first": "published"}
     first, second = trials_of(lf.run(lf.Experiment.build(**short), tmp_path / "runs"))
-    assert first["hyperparameters"] == {"margin": 0.0961} != second["hyperparameters"]
+    assert first.hyperparameters == {"margin": 0.0961} != second.hyperparameters
 
 
 def test_a_dataset_without_published_optima_is_refused_before_anything_runs(short: dict[str, Any]) -> None:
@@ -68,6 +70,13 @@ def test_every_published_optimum_lies_inside_its_search_range() -> None:
             assert method.space[row.parameter].contains(row.value), row
 
 
+def test_a_grid_that_no_memory_holds_is_refused(short: dict[str, Any]) -> None:
+    short["search"] = {"sampler": "grid"}
+    short["methods"] = [{"name": "triplet", "space": {"margin": [0.0, 1.0, "step", 1e-9]}}]
+    with pytest.raises(UsageError, match=r"its grid has 1e\+09 points.*narrow"):
+        resolve(lf.Experiment.build(**short))
+
+
 def test_a_grid_and_an_empty_space_end_the_search(short: dict[str, Any], tmp_path: Path) -> None:
     short["methods"] = [
         {"name": "triplet", "space": {"margin": [0.1, 0.2, 0.3]}},
@@ -80,10 +89,6 @@ def test_a_grid_and_an_empty_space_end_the_search(short: dict[str, Any], tmp_pat
     assert [len(result.trials) for result in comparison.trained] == [3, 1]
 
 
-def complete(rows: list[list[float]]) -> list[dict[str, Any]]:
-    return [{"fold_scores": row, "score": sum(row) / len(row)} for row in rows]
-
-
 @given(st.lists(st.lists(SCORES, min_size=3, max_size=3), min_size=PRUNE_FROM, max_size=9), st.data())
 def test_only_a_trial_that_would_have_to_break_a_record_is_hopeless(
     rows: list[list[float]], draw: st.DataObject
@@ -91,17 +96,17 @@ def test_only_a_trial_that_would_have_to_break_a_record_is_hopeless(
     """If its other folds turn out no better than the best seen there, a hopeless trial does not win."""
     scores = draw.draw(st.lists(SCORES, min_size=1, max_size=2))
     rest = [draw.draw(st.floats(0, max(row[fold] for row in rows))) for fold in range(len(scores), 3)]
-    if is_hopeless(scores, complete(rows)):
+    if is_hopeless(scores, rows):
         assert sum(scores) + sum(rest) < max(sum(row) for row in rows)
     for row in rows:
         if sum(row) == max(sum(other) for other in rows):
-            assert not is_hopeless(row[: len(scores)], complete(rows)) or sum(row[: len(scores)]) + sum(
+            assert not is_hopeless(row[: len(scores)], rows) or sum(row[: len(scores)]) + sum(
                 max(r[fold] for r in rows) for fold in range(len(scores), 3)
             ) < sum(row)
 
 
 def test_few_trials_prune_nothing() -> None:
-    assert not is_hopeless([0.0], complete([[1.0, 1.0]] * (PRUNE_FROM - 1)))
+    assert not is_hopeless([0.0], [[1.0, 1.0]] * (PRUNE_FROM - 1))
 
 
 def test_pruning_skips_folds_says_so_and_survives_an_interruption(
@@ -111,11 +116,11 @@ def test_pruning_skips_folds_says_so_and_survives_an_interruption(
     short["search"] = {"trials": 12, "sampler": "random", "prune": True}
     root = lf.run(lf.Experiment.build(**short), tmp_path / "pruned")
     trials = trials_of(root)
-    pruned = [trial for trial in trials if "estimate" in trial]
+    pruned = [trial for trial in trials if trial.pruned]
     assert pruned, "some trial of twelve falls behind"
     for trial in pruned:
-        assert trial["score"] is None and len(trial["runs"]) == len(trial["fold_scores"]) < 3
-        assert "pruned after fold" in trial["reason"]
+        assert trial.score is None and len(trial.runs) == len(trial.fold_scores) < 3
+        assert "pruned after fold" in trial.reason
     result = collect(root).results[1]
     assert (result.pruned, result.diverged) == (len(pruned), 0)
 
@@ -128,6 +133,6 @@ def test_pruning_skips_folds_says_so_and_survives_an_interruption(
 
     short["search"]["prune"] = False
     full = trials_of(lf.run(lf.Experiment.build(**short), tmp_path / "full"))
-    assert result.selection["hyperparameters"] in [trial["hyperparameters"] for trial in full]
+    assert result.selection.hyperparameters in [trial.hyperparameters for trial in full]
     for before_, after in zip(trials, full, strict=True):
-        assert after["fold_scores"][: len(before_["fold_scores"])] == before_["fold_scores"]
+        assert after.fold_scores[: len(before_.fold_scores)] == before_.fold_scores

@@ -14,17 +14,19 @@ import pytest
 import yaml
 
 import levelfield as lf
+from levelfield.compare import collect
 from levelfield.errors import RunError, UsageError
-from levelfield.protocol import _shared, collect
+from levelfield.protocol import _shared
 from levelfield.protocol._storage import SharedStudy
+from levelfield.records import Trial
 from levelfield.space import Float
 
 TRIALS = 6
 SPACE = {"margin": Float(0.0, 1.0)}
 
 
-def trial(number: int, score: float | None = 0.5) -> dict[str, Any]:
-    return {"number": number, "hyperparameters": {"margin": 0.1}, "score": score, "reason": ""}
+def trial(number: int, score: float | None = 0.5) -> Trial:
+    return Trial(number=number, hyperparameters={"margin": 0.1}, score=score)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +51,7 @@ def experiment(tiny: dict[str, Any]) -> dict[str, Any]:
 
 
 def files(root: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in (root / "searches").rglob("*.json")}
+    return {file.name: file.read_bytes() for file in (root / "searches").rglob("trial-*.json")}
 
 
 @pytest.mark.parametrize("parallel", [1, 2])
@@ -83,7 +85,7 @@ def test_two_machines_share_the_trials_and_agree_on_the_selection(
     one, two = (collect(root).results[1] for root in roots)
     assert files(roots[0]) == files(roots[1])
     assert one.selection == two.selection and one.scores == two.scores
-    assert len({json.dumps(trial["hyperparameters"]) for trial in one.trials}) == TRIALS
+    assert len({json.dumps(trial.hyperparameters) for trial in one.trials}) == TRIALS
     confirmed = 2  # runs of the one rerun, in each folder
     shares = [len(list((root / "runs").iterdir())) - confirmed for root in roots]
     assert sum(shares) == TRIALS * 2, "no run was done twice"
@@ -110,13 +112,13 @@ def test_a_slot_is_claimed_once(tmp_path: Path) -> None:
     one.decide(0, {"margin": 0.1})
     one.finish(trial(0))
     two.decide(1, {"margin": 0.2})
-    two.finish(trial(1, None) | {"reason": "fold 0: loss is nan"})
+    two.finish(trial(1, None).model_copy(update={"reason": "fold 0: loss is nan"}))
     slots = two.slots(3)
     assert [slot.state for slot in slots] == ["finished", "finished", "waiting"]
     assert slots[0].record == trial(0)
     assert [slot.worker for slot in slots] == ["one", "two", None]
     two.finish(trial(0, 0.9))
-    assert one.slots(3)[0].record == trial(0), "the first to finish has the word"
+    assert one.slots(3)[0].record == trial(0), "the first record stays"
 
 
 def test_a_machine_that_stays_away_is_replaced(

@@ -4,15 +4,13 @@ import pytest
 
 from levelfield.errors import UsageError
 from levelfield.published import Point
+from levelfield.reports.figures import Bar, BarChart, interactive, still, write_chart
 from levelfield.reports.figures.published import (
-    Bar,
-    BarChart,
     papers_versus_reality,
     published_charts,
     relative_improvement,
     score_bars,
 )
-from levelfield.reports.figures.published_draw import interactive, still, write
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +54,7 @@ def test_records_of_our_own_are_drawn_the_same_way(tmp_path):
     }
     chart = score_bars(scores, title="Glyphs")
     assert chart.groups == ("mine", "triplet")
-    png, html = write(chart, tmp_path / "new", "glyphs")
+    png, html = write_chart(chart, tmp_path / "new", "glyphs")
     assert png.read_bytes().startswith(b"\x89PNG")
     assert "Glyphs" in html.read_text()
     assert (tmp_path / "new" / "plotly.min.js").exists()

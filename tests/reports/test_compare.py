@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from levelfield.cli._app import run_app
+from levelfield.compare import beside_published, compare_across, weigh
+from levelfield.compare._beside_published import batch_size
 from levelfield.published import results
-from levelfield.reports import beside_published, compare_across, comparison_markdown, weigh
-from levelfield.reports._beside import batch_size
+from levelfield.reports import comparison_markdown
 from levelfield.reports._beside_table import beside_tables
 
 Writer = Callable[..., Path]
@@ -25,8 +26,9 @@ def test_the_same_protocol_as_the_paper_differs_in_nothing(write_experiment: Wri
     root = write_experiment(means=MEANS, trunk=BNINCEPTION, **CUB)
     rows = beside_published(weigh(root), metrics=["map_at_r"])
     found = {(r.method, r.setting): r for r in rows if r.cell.source == "reality-check"}
-    assert found["triplet", "concatenated"].published == "23.79 ± 0.36"
-    assert found["triplet", "separated"].published == "18.80 ± 0.27"
+    cell = found["triplet", "concatenated"].cell
+    assert (cell.value, cell.spread) == (23.79, 0.36)
+    assert found["triplet", "separated"].cell.printed.startswith("18.8")
     assert all(row.differs == () for row in found.values())
 
 
@@ -73,7 +75,12 @@ def test_a_table_says_common_differences_once(write_experiment: Writer) -> None:
     (table,) = beside_tables(
         [r for r in beside_published(weigh(root), metrics=["map_at_r"]) if r.setting == "separated"]
     )
-    assert table.heads == ("method", "here", "reality-check", "reality-check-later")
+    assert [column.head for column in table.columns] == [
+        "method",
+        "here",
+        "reality-check",
+        "reality-check-later",
+    ]
     assert table.notes[0] == "reality-check (Table 3): trunk fine-tuned, here frozen."
 
 

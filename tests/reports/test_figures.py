@@ -10,27 +10,31 @@ import numpy as np
 import pytest
 
 from levelfield.cli._app import run_app
+from levelfield.compare import Measure, Trial, weigh
+from levelfield.files import read_json, write_json
 from levelfield.protocol import importance, searched_space
-from levelfield.reports import weigh
-from levelfield.reports._figures import all_charts
-from levelfield.reports.figures import experiment, search
-from levelfield.reports.figures._interactive import interactive
-from levelfield.reports.figures._still import still
+from levelfield.records import Range, Search
+from levelfield.reports.figures import charts_of, experiment, interactive, search, still
 from levelfield.space import Choice, Float, Int
 
 Writer = Callable[..., Path]
 
 
-def trials(count: int = 20, **extra: Any) -> list[dict[str, Any]]:
+def trials(count: int = 20, **extra: Any) -> list[Trial]:
     generator = np.random.default_rng(1)
     found = []
     for number in range(count):
         point = {"margin": float(generator.uniform()), "rate": float(10 ** generator.uniform(-6, 0))} | extra
         score = 1 - (point["margin"] - 0.4) ** 2
-        found.append({"number": number, "hyperparameters": point, "score": score})
+        found.append(Trial(number=number, hyperparameters=point, score=score))
     return found
 
 
+def tried(*points: dict[str, Any]) -> list[Trial]:
+    return [Trial(number=number, hyperparameters=point) for number, point in enumerate(points)]
+
+
+MAP_AT_R = Measure(name="map_at_r", label="MAP@R", unit="percent", higher_is_better=True)
 SPACE = {"margin": Float(0.0, 1.0), "rate": Float(1e-6, 1.0, log=True)}
 
 
@@ -46,20 +50,15 @@ def test_importance_needs_trials_and_variation() -> None:
     assert importance({"margin": SPACE["margin"], "fixed": Int(1, 3)}, trials(fixed=2)) == {"margin": 1.0}
 
 
-def test_the_searched_space_is_the_methods_own_where_it_fits() -> None:
-    inside = [{"hyperparameters": {"margin": 0.1}}, {"hyperparameters": {"margin": 0.2}}]
-    known = searched_space({"name": "triplet"}, inside)["margin"]
-    assert isinstance(known, Float) and known.high > 0.2
-    outside = [{"hyperparameters": {"margin": 1e6}}, {"hyperparameters": {"margin": 2e6}}]
-    assert searched_space({"name": "triplet"}, outside) == {"margin": Float(1e6, 2e6)}
+def test_the_searched_space_is_the_one_on_record() -> None:
+    known = {"margin": Range.of(Float(0.0, 1.0))}
+    search = Search.model_construct(space=known)
+    assert searched_space(search, tried({"margin": 0.1}, {"margin": 0.2})) == {"margin": Float(0.0, 1.0)}
 
 
-def test_the_space_of_an_unknown_method_is_what_was_tried() -> None:
-    tried = [
-        {"hyperparameters": {"a": 1, "b": 1e-5, "c": "hard", "d": 0.5}},
-        {"hyperparameters": {"a": 4, "b": 0.1, "c": "soft", "d": 0.7}},
-    ]
-    assert searched_space({"name": "mine"}, tried) == {
+def test_a_space_that_is_not_on_record_is_what_was_tried() -> None:
+    points = tried({"a": 1, "b": 1e-5, "c": "hard", "d": 0.5}, {"a": 4, "b": 0.1, "c": "soft", "d": 0.7})
+    assert searched_space(None, points) == {
         "a": Int(1, 4),
         "b": Float(1e-5, 0.1, log=True),
         "c": Choice("hard", "soft"),
@@ -68,20 +67,26 @@ def test_the_space_of_an_unknown_method_is_what_was_tried() -> None:
 
 
 def test_history_holds_the_best_so_far() -> None:
-    chart = search.history({"triplet": trials()}, metric="MAP@R")
-    (_, (points, best)) = chart.panels[0]
+    chart = search.history({"triplet": trials()}, measure=MAP_AT_R)
+    points, best = chart.panels[0].traces
     assert best.y == tuple(np.maximum.accumulate(points.y)) and best.quiet
 
 
+def test_the_best_so_far_follows_the_direction() -> None:
+    measure = Measure(name="alignment", label="alignment", higher_is_better=False)
+    points, best = search.history({"triplet": trials()}, measure=measure).panels[0].traces
+    assert best.y == tuple(np.minimum.accumulate(points.y)) and max(points.y) <= 1  # not percent
+
+
 def test_slices_have_a_panel_per_hyperparameter() -> None:
-    chart = search.slices("triplet", trials(kind="a"), {**SPACE, "kind": Choice("b", "a")}, metric="MAP@R")
-    assert [axis.label for axis, _ in chart.panels] == ["margin", "rate", "kind"]
-    assert [axis.log for axis, _ in chart.panels] == [False, True, False]
-    assert set(chart.panels[2][1][0].x) == {1.0}
+    chart = search.slices("triplet", trials(kind="a"), {**SPACE, "kind": Choice("b", "a")}, measure=MAP_AT_R)
+    assert [panel.x.label for panel in chart.panels] == ["margin", "rate", "kind"]
+    assert [panel.x.log for panel in chart.panels] == [False, True, False]
+    assert set(chart.panels[2].traces[0].x) == {1.0}
 
 
 def test_the_surface_passes_through_what_was_tried() -> None:
-    chart = search.contour("triplet", trials(200), SPACE, metric="MAP@R")
+    chart = search.contour("triplet", trials(200), SPACE, measure=MAP_AT_R)
     assert (
         chart is not None and chart.surface is not None and (chart.x.label, chart.y.log) == ("margin", True)
     )
@@ -90,11 +95,13 @@ def test_the_surface_passes_through_what_was_tried() -> None:
 
 
 def test_trials_on_a_line_have_no_surface() -> None:
-    tried = trials()
-    for trial in tried:
-        trial["hyperparameters"]["other"] = trial["hyperparameters"]["margin"]
+    points = [trial.hyperparameters for trial in trials()]
+    on_a_line = [
+        Trial(number=number, hyperparameters=point | {"other": point["margin"]}, score=point["margin"])
+        for number, point in enumerate(points)
+    ]
     space = {"margin": Float(0.0, 1.0), "other": Float(0.0, 1.0)}
-    chart = search.contour("triplet", tried, space, metric="MAP@R")
+    chart = search.contour("triplet", on_a_line, space, measure=MAP_AT_R)
     assert chart is not None and chart.surface is None
     still(chart), interactive(chart)
 
@@ -109,15 +116,28 @@ def test_correlation_is_over_models(write_experiment: Writer) -> None:
 def test_spectra_are_shares_and_left_out_where_not_recorded(write_experiment: Writer) -> None:
     root = write_experiment()
     chart = experiment.spectra(weigh(root))
-    assert chart is not None and len(chart.panels[0][1]) == 4
-    assert sum(chart.panels[0][1][0].y) == pytest.approx(1.0, abs=1e-5)
+    assert chart is not None and len(chart.panels[0].traces) == 4
+    assert sum(chart.panels[0].traces[0].y) == pytest.approx(1.0, abs=1e-5)
     for file in root.glob("confirmations/*/*.safetensors"):
         file.unlink()
     assert experiment.spectra(weigh(root)) is None
 
 
+def test_without_logs_of_runs_there_are_no_learning_curves(write_experiment: Writer) -> None:
+    """A folder that is handed on without ``runs/`` had an empty figure."""
+    root = write_experiment()
+    for file in root.glob("searches/*/trial-*.json"):
+        write_json(file, read_json(file) | {"runs": ["gone"]})
+    assert experiment.learning_curves(weigh(root)) is None
+
+
+def test_whole_numbers_are_not_repeated_on_an_axis() -> None:
+    figure = interactive(search.history({"triplet": trials(5)}, measure=MAP_AT_R))
+    assert figure.layout.xaxis.dtick == 1
+
+
 def test_every_chart_is_drawn_both_ways(write_experiment: Writer) -> None:
-    charts = all_charts(weigh(write_experiment(means={"triplet": 0.5, "arcface": 0.4, "untrained": 0.1})))
+    charts = charts_of(weigh(write_experiment(means={"triplet": 0.5, "arcface": 0.4, "untrained": 0.1})))
     kinds = {"history", "slice", "contour", "importance"}
     assert {f"triplet-{kind}" for kind in kinds} | {"scores", "spectra", "metric-correlation"} <= set(charts)
     for chart in charts.values():

@@ -9,12 +9,18 @@ from typing import Any
 
 import pytest
 
+from levelfield.compare import Measure
 from levelfield.reports import sweeps
 from levelfield.stats import t_interval
 
 SCORES = {  # by batch size, method and metric
     32: {"triplet": {"precision_at_1": [0.4, 0.4], "map_at_r": [0.1, 0.1]}},
     64: {"triplet": {"precision_at_1": [0.5, 0.5], "map_at_r": [0.05, 0.05]}},
+}
+MEASURES = {
+    "precision_at_1": Measure(name="precision_at_1", label="P@1", unit="percent", higher_is_better=True),
+    "map_at_r": Measure(name="map_at_r", label="MAP@R", unit="percent", higher_is_better=True),
+    "rho": Measure(name="rho", label="rho"),
 }
 
 
@@ -31,9 +37,7 @@ def points(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
             )
             for method, scores in SCORES[int(folder.name)].items()
         ]
-        return SimpleNamespace(
-            results=results, trained=results, metrics=("precision_at_1", "map_at_r", "rho")
-        )
+        return SimpleNamespace(results=results, trained=results, metrics=tuple(MEASURES), measures=MEASURES)
 
     monkeypatch.setattr(sweeps, "collect", collect)
     experiment = SimpleNamespace(hyperparameters="defaults", training=SimpleNamespace(metric="map_at_r"))
@@ -46,8 +50,8 @@ def points(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_relative_scores_are_means_over_metrics_of_shares_of_the_maximum(points: list[Any]) -> None:
-    cells = sweeps.sweep_cells(points)
-    assert {(c.value, c.metric): c.relative for c in cells} == {
+    cells = sweeps.sweep_scores(points)
+    assert {(c.value, c.measure.name): c.relative for c in cells} == {
         ("32", "precision_at_1"): pytest.approx(0.8),
         ("64", "precision_at_1"): 1.0,
         ("32", "map_at_r"): 1.0,

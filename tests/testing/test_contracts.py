@@ -11,9 +11,17 @@ from levelfield import batches, losses, miners
 from levelfield.data import Dataset
 from levelfield.losses import regularisers
 from levelfield.miners import Pairs, Triplets
+from levelfield.models import Trunk
 from levelfield.registry import Card, Registry
 from levelfield.space import Float
-from levelfield.testing import check_card, check_dataset, check_loss, check_miner, check_sampler
+from levelfield.testing import (
+    check_card,
+    check_dataset,
+    check_loss,
+    check_miner,
+    check_sampler,
+    check_trunk,
+)
 
 STOPS_GRADIENTS = {"circle", "circle_class"}  # their weights are constants to the gradient, as in the paper
 UNPUBLISHED = {"all", "pair_margin"}  # miners that no paper claims
@@ -199,4 +207,82 @@ def test_a_broken_dataset_is_told():
     with pytest.raises(AssertionError) as caught:
         check_dataset(dataset)
     for fault in ("labels run from 0 to 3", "the same name", "no fingerprint", "not uint8", "other images"):
+        assert fault in str(caught.value)
+
+
+class Leaky:
+    """Images of the right type that share their memory, and whose selection can be read beyond its end."""
+
+    def __init__(self, pixels):
+        self.pixels = pixels
+        self.cannot_be_pickled = lambda: None
+
+    def __len__(self):
+        return 2
+
+    def read(self, row):
+        return self.pixels[row]
+
+    def select(self, rows):
+        return Leaky(torch.cat([self.pixels[rows], self.pixels]))
+
+
+def test_a_careless_dataset_is_told():
+    counts = iter(range(9))
+
+    def careless():
+        return Dataset(
+            name="careless",
+            images=Leaky(torch.zeros(2, 1, 2, 2, dtype=torch.uint8)),
+            labels=np.array([0, 1]),
+            class_names=("a", "b"),
+            fingerprint=str(next(counts)),
+            is_validation=np.array([1, 0]),
+            roles=np.array([4, 0], dtype=np.int8),
+        )
+
+    with pytest.raises(AssertionError) as caught:
+        check_dataset(careless)
+    for fault in (
+        "changes what is read next",
+        "beyond its end",
+        "another fingerprint",
+        "cannot be sent to a worker",
+        "is_validation is int64",
+        "roles holds other values",
+    ):
+        assert fault in str(caught.value)
+
+
+@pytest.mark.parametrize(("name", "size"), [("conv4", 32), ("resnet50", 64), ("timm:resnet10t", 64)])
+def test_trunks_keep_the_contract(name, size):
+    check_trunk(name, image_size=size)
+
+
+class Moody(nn.Module):
+    """Mixes up the images of a batch and draws new features each time, from too few numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(()))
+        self.unused = nn.Parameter(torch.ones(()))
+
+    def forward(self, images):
+        return images.mean((2, 3)) - images.mean() + self.weight * torch.rand(())
+
+
+def test_a_broken_trunk_is_told_all_its_faults():
+    def broken(*, in_channels):
+        return Trunk(Moody(), name="broken", num_features=8)
+
+    with pytest.raises(AssertionError) as caught:
+        check_trunk(broken, image_size=8)
+    for fault in (
+        "announces maps",
+        "announces 8 features",
+        "other features for the same images",
+        "depend on the other images",
+        "another seed gives the same weights",
+        "unused gets no gradient",
+    ):
         assert fault in str(caught.value)

@@ -8,26 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-import levelfield as lf
-from levelfield.protocol import resolve
 from levelfield.records import RunFolder, RunSpec
-from levelfield.train import RunJob, _loop, run_job
-
-
-def job(tiny: dict[str, Any], folder: Path, method: dict[str, Any] | None = None, **changes: Any) -> RunJob:
-    chosen = method or {"name": "triplet", "set": {"margin": 0.2}}
-    experiment = lf.Experiment.build(**{**tiny, "methods": [chosen], **changes})
-    resolved = resolve(experiment)
-    method_ = resolved.methods[0]
-    values = {name: value for name, value in method_.defaults().items() if name not in method_.fixed}
-    spec = resolved.run_spec(method_, values, fold=0, seed=7)
-    return RunJob(spec, resolved.resources, folder)
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    names = ("epochs.jsonl", "result.json", "best.safetensors")
-    return {name: (folder / name).read_bytes() for name in names}
-
+from levelfield.train import _loop, checkpoint, run_job
+from one_run import files, job
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -61,16 +44,16 @@ def test_an_interrupted_run_ends_with_the_same_bits(
 
     interrupted = job(tiny, tmp_path / "interrupted", method, **changes)
     saves = [0]
-    save_state = RunFolder.save_state
+    save_state = checkpoint.save_state
 
-    def fail_after_two(self: RunFolder, state: dict[str, Any]) -> None:
-        save_state(self, state)
+    def fail_after_two(folder: Path, state: dict[str, Any]) -> None:
+        save_state(folder, state)
         saves[0] += 1
         if saves[0] == 2:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(RunFolder, "save_state", fail_after_two)
+        patched.setattr(checkpoint, "save_state", fail_after_two)
         with pytest.raises(KeyboardInterrupt):
             run_job(interrupted)
     run_job(interrupted)
@@ -80,7 +63,7 @@ def test_an_interrupted_run_ends_with_the_same_bits(
 def test_training_lowers_the_loss(tiny: dict[str, Any], tmp_path: Path) -> None:
     training = {"iterations_per_epoch": 10, "max_epochs": 6, "evaluate_every": 1, "patience": None}
     run_job(job(tiny, tmp_path / "run", training=training))
-    losses = [line["loss"] for line in RunFolder(tmp_path / "run").log()][1:]
+    losses = [line.loss for line in RunFolder(tmp_path / "run").log() if line.loss is not None]
     assert losses[-1] < losses[0]
 
 
@@ -105,7 +88,7 @@ def test_a_frozen_trunk_is_not_trained_and_not_stored(
     monkeypatch.setenv("LEVELFIELD_CACHE", str(tmp_path / "cache"))
     trunk = {"name": "conv4", "width": 4, "in_channels": 1, "mode": "frozen"}
     run_job(job(tiny, tmp_path / "run", trunk=trunk))
-    assert all(not name.startswith("trunk.") for name in RunFolder(tmp_path / "run").weights())
+    assert all(not name.startswith("trunk.") for name in checkpoint.load_best_weights(tmp_path / "run"))
 
 
 def test_the_same_spec_has_the_same_name_wherever_it_runs(tiny: dict[str, Any], tmp_path: Path) -> None:
@@ -113,14 +96,6 @@ def test_the_same_spec_has_the_same_name_wherever_it_runs(tiny: dict[str, Any], 
     other = job({**tiny, "engine": {"workers": 2, "threads": 2}}, tmp_path / "b").spec
     assert one.run_id == other.run_id
     assert RunSpec.model_validate_json(one.model_dump_json()).run_id == one.run_id
-
-
-@pytest.mark.parametrize("change", [{"seed": 8}, {"fold": 1}])
-def test_what_a_run_depends_on_is_in_its_name(
-    tiny: dict[str, Any], tmp_path: Path, change: dict[str, int]
-) -> None:
-    spec = job(tiny, tmp_path).spec
-    assert spec.model_copy(update=change).run_id != spec.run_id
 
 
 def test_labels_are_renumbered_for_classification_losses() -> None:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from levelfield.batches._sampler import BatchSampler, SamplerCard
 from levelfield.registry import Registry
 
-__all__ = ["BatchSampler", "SamplerCard", "create", "gives_positives", "register", "registry"]
+__all__ = ["BatchSampler", "SamplerCard", "create", "register", "registry"]
 
 registry: Registry[SamplerCard] = Registry("batch sampler", SamplerCard, package=__name__)
 register = registry.register
@@ -27,18 +27,3 @@ def create(
     """
     sampler: BatchSampler = registry.create(name, labels, batch_size=batch_size, seed=seed, **options)
     return sampler
-
-
-def gives_positives(name: str, **options: Any) -> bool:
-    """Whether each batch of this sampler, with these options, holds samples that share a class.
-
-    Losses that compare samples with each other learn nothing from batches without positives.
-
-    Example:
-        >>> gives_positives("class_balanced"), gives_positives("class_balanced", samples_per_class=1)
-        (True, False)
-    """
-    entry = registry[name]
-    default = entry.parameters.get("samples_per_class")
-    per_class = options.get("samples_per_class", 2 if default is None else default.default)
-    return entry.card.positives and int(per_class) > 1

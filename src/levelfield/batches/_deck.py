@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from levelfield.data._dataset import Rows
+from levelfield.data import Rows
 
 
 class Deck:

@@ -6,9 +6,9 @@ its experiments, both are made of groups of ``samples_per_class`` samples of one
 of the batch has a positive; with 1 the labels play no part.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +18,13 @@ from torch import Tensor
 from levelfield.batches._groups import count_groups, draw_groups
 from levelfield.batches._sampler import check_labels, epoch_length, groups_per_batch
 from levelfield.batches.memory_bank import MemoryBank
-from levelfield.data._dataset import Rows
+from levelfield.data import Rows
 from levelfield.errors import RunError, UsageError
+from levelfield.options import Size
 from levelfield.seeds import numpy_generator
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class EmbeddedSampler:
     """Base of the samplers that choose by the embeddings in a memory bank; each implements ``choose``.
 
@@ -30,68 +32,66 @@ class EmbeddedSampler:
     update the bank with a batch before you ask for the next. As long as there are samples that the bank does
     not know, batches are made of those, at random.
 
-    Args:
-        name: The registered name.
-        labels: Class of each training sample, (n,).
-        batch_size: b, the rows of every batch.
-        seed: Of every random choice.
-        samples_per_class: The size of the groups of one class. A class with fewer samples gives some twice.
-        candidate_set: b*, how many samples to choose from; all of them if there are fewer.
+    The fields are the options, those of every subclass included; ``name`` is the registered name.
     """
 
-    needs_bank = True
+    name: ClassVar[str]
+    needs_bank: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        name: str,
-        labels: npt.ArrayLike,
-        *,
-        batch_size: int,
-        seed: int,
-        samples_per_class: int,
-        candidate_set: int,
-    ) -> None:
-        self._name = name
-        classes, class_of = np.unique(check_labels(labels), return_inverse=True)
+    labels: npt.ArrayLike = field(kw_only=False)
+    """Class of each training sample, (n,)."""
+    batch_size: int
+    """b, the rows of every batch; the paper's is 112."""
+    seed: int
+    """Of every random choice."""
+    samples_per_class: Size = 2
+    """Batches are made of so many samples of a class at a time; 1 ignores classes.
+
+    A class with fewer samples gives some twice.
+    """
+    candidate_set: Size = 1024
+    """b*, how many samples to choose from; all of them if there are fewer."""
+
+    def __post_init__(self) -> None:
+        name, per_class = self.name, self.samples_per_class
+        classes, class_of = np.unique(check_labels(self.labels), return_inverse=True)
         # Numbers of 16 bits, which do for most, are sorted by radix: many times faster, for every batch.
         self._class_of = class_of.astype(np.min_scalar_type(len(classes)))
-        self._per_class = samples_per_class
-        self._groups = groups_per_batch(name, batch_size=batch_size, samples_per_class=samples_per_class)
-        available = count_groups(self._class_of, samples_per_class)
+        self._groups = groups_per_batch(name, batch_size=self.batch_size, samples_per_class=per_class)
+        available = count_groups(self._class_of, per_class)
         if available < self._groups:
             raise UsageError(
-                f"{name}: batch_size {batch_size} needs {self._groups} groups of {samples_per_class} samples "
-                f"of one class, the training set has {available}; lower batch_size to "
-                f"{available * samples_per_class}"
+                f"{name}: batch_size {self.batch_size} needs {self._groups} groups of {per_class} samples "
+                f"of one class, the training set has {available}; lower batch_size to {available * per_class}"
             )
-        if candidate_set < batch_size:
+        if self.candidate_set < self.batch_size:
             raise UsageError(
-                f"{name}: candidate_set {candidate_set} must not be smaller than batch_size {batch_size}"
+                f"{name}: candidate_set {self.candidate_set} must not be smaller than batch_size "
+                f"{self.batch_size}"
             )
-        self._candidate_groups = candidate_set // samples_per_class
-        self._seed = seed
+        self._candidate_groups = self.candidate_set // per_class
         self._bank: MemoryBank | None = None
 
     def attach(self, bank: MemoryBank) -> None:
         """Choose by the embeddings in this bank from now on."""
         if len(bank) != len(self._class_of):
             raise UsageError(
-                f"{self._name}: the memory bank is for {len(bank)} samples, the training set has "
+                f"{self.name}: the memory bank is for {len(bank)} samples, the training set has "
                 f"{len(self._class_of)}"
             )
         self._bank = bank
 
     def epoch(self, number: int, iterations: int | None = None) -> Iterator[Rows]:
         """The batches of epoch ``number``, each chosen when it is asked for."""
-        length = epoch_length(len(self._class_of), self._groups * self._per_class, iterations)
+        length = epoch_length(len(self._class_of), self.batch_size, iterations)
         for iteration in range(length):
             yield self.batch(number, iteration)
 
     def batch(self, epoch: int, iteration: int) -> Rows:
         """One batch, by what the bank holds now; a resumed run need not replay the ones before."""
         if self._bank is None:
-            raise RunError(f"{self._name} chooses by embeddings; call attach(bank) before the first epoch")
-        random = numpy_generator(self._seed, self._name, epoch, iteration)
+            raise RunError(f"{self.name} chooses by embeddings; call attach(bank) before the first epoch")
+        random = numpy_generator(self.seed, self.name, epoch, iteration)
         unknown = ~self._bank.known.numpy()
         order = random.permutation(len(self._class_of))
         if unknown.any():
@@ -106,4 +106,4 @@ class EmbeddedSampler:
         raise NotImplementedError
 
     def _draw(self, order: Rows, count: int) -> Rows:
-        return draw_groups(order, self._class_of, size=self._per_class, count=count)
+        return draw_groups(order, self._class_of, size=self.samples_per_class, count=count)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from levelfield.data._dataset import Rows
+from levelfield.data import Rows
 
 
 def count_groups(class_of: npt.NDArray[Any], size: int) -> int:

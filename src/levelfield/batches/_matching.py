@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from levelfield.batches._embedded import EmbeddedSampler
-from levelfield.data._dataset import Rows
+from levelfield.data import Rows
 from levelfield.errors import UsageError
-
-Score = Callable[[Tensor, Tensor], Tensor]
+from levelfield.options import Size
 
 
 def candidate_batches(groups: int, count: int, candidates: int, random: np.random.Generator) -> Rows:
@@ -26,51 +24,27 @@ def candidate_batches(groups: int, count: int, candidates: int, random: np.rando
     return np.stack([random.permutation(groups)[:count] for _ in range(candidates)])
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MatchingSampler(EmbeddedSampler):
-    """Base of the samplers that keep the best of ``num_candidates`` random batches.
+    """Base of the samplers that keep the best of ``num_candidates`` random batches; each has a ``score``."""
 
-    Args:
-        name: The registered name.
-        labels: Class of each training sample, (n,).
-        score: From all points (P x D) and candidates (m x b numbers of points) to one score each, the lower
-            the better.
-        batch_size: b, the rows of every batch.
-        seed: Of every random choice.
-        samples_per_class: The size of the groups of one class.
-        candidate_set: b*, how many samples to choose from.
-        num_candidates: m.
-    """
+    num_candidates: Size = 10
+    """m, how many random batches to compare."""
 
-    def __init__(
-        self,
-        name: str,
-        labels: npt.ArrayLike,
-        score: Score,
-        *,
-        batch_size: int,
-        seed: int,
-        samples_per_class: int,
-        candidate_set: int,
-        num_candidates: int,
-    ) -> None:
-        super().__init__(
-            name,
-            labels,
-            batch_size=batch_size,
-            seed=seed,
-            samples_per_class=samples_per_class,
-            candidate_set=candidate_set,
-        )
-        if num_candidates < 1:
-            raise UsageError(f"{name}: num_candidates must be at least 1, got {num_candidates}")
-        self._score = score
-        self._candidates = num_candidates
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.num_candidates < 1:
+            raise UsageError(f"{self.name}: num_candidates must be at least 1, got {self.num_candidates}")
+
+    def score(self, points: Tensor, batches: Tensor) -> Tensor:
+        """One score for each batch (m x b numbers of points) out of all points (P x D): (m,), low is good."""
+        raise NotImplementedError
 
     def choose(self, embeddings: Tensor, count: int, random: np.random.Generator) -> Rows:
         """The candidate with the lowest score."""
         groups, size, _ = embeddings.shape
-        batches = candidate_batches(groups, count, self._candidates, random)
+        batches = candidate_batches(groups, count, self.num_candidates, random)
         points = (batches[:, :, None] * size + np.arange(size)).reshape(len(batches), count * size)
-        scores = self._score(embeddings.flatten(0, 1), torch.from_numpy(points))
+        scores = self.score(embeddings.flatten(0, 1), torch.from_numpy(points))
         best: Rows = batches[int(scores.argmin())]
         return best

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from levelfield.data._dataset import Rows
+from levelfield.data import Rows
 from levelfield.errors import UsageError
 from levelfield.registry import Card
 
@@ -42,12 +42,9 @@ class SamplerCard(Card):
 
     Attributes:
         needs_bank: Whether it chooses by embeddings, and so needs a memory bank.
-        positives: Whether each of its batches holds samples that share a class; with False they do so by
-            chance only. ``samples_per_class=1`` overrules it.
     """
 
     needs_bank: bool = False
-    positives: bool = True
 
 
 def check_labels(labels: npt.ArrayLike) -> npt.NDArray[np.int64]:

@@ -10,11 +10,11 @@ import numpy.typing as npt
 from levelfield.batches import register
 from levelfield.batches._deck import ClassDecks, group_rows
 from levelfield.batches._sampler import check_batch_size, check_labels, epoch_length
-from levelfield.data._dataset import Rows
+from levelfield.data import Rows
 from levelfield.seeds import numpy_generator
 
 
-@register("balanced", positives=False)
+@register("balanced")
 class Balanced:
     """Each sample of a batch is of a class drawn evenly from all classes, whatever their sizes.
 

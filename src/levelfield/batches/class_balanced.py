@@ -10,7 +10,8 @@ import numpy.typing as npt
 from levelfield.batches import register
 from levelfield.batches._deck import ClassDecks, Deck, group_rows
 from levelfield.batches._sampler import check_labels, classes_per_batch, epoch_length
-from levelfield.data._dataset import Rows
+from levelfield.data import Rows
+from levelfield.options import Size
 from levelfield.seeds import numpy_generator
 
 
@@ -39,7 +40,7 @@ class ClassBalanced:
     needs_bank = False
 
     def __init__(
-        self, labels: npt.ArrayLike, *, batch_size: int, seed: int, samples_per_class: int = 4
+        self, labels: npt.ArrayLike, *, batch_size: int, seed: int, samples_per_class: Size = 4
     ) -> None:
         self._rows_of_class = group_rows(check_labels(labels))
         self._classes = classes_per_batch(

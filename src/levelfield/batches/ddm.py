@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import dataclass
+from typing import ClassVar
 
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from levelfield.batches import register
 from levelfield.batches._matching import MatchingSampler
+from levelfield.options import Size
 
 _BLOCK_ROWS = 128
 
@@ -66,17 +67,9 @@ def _cumulative(points: Tensor, bins: int) -> Tensor:
     paper="Revisiting Training Strategies and Generalization Performance in Deep Metric Learning",
     year=2020,
 )
+@dataclass(kw_only=True, eq=False, repr=False)
 class DistanceDistributionMatching(MatchingSampler):
     """DDM: of m random batches the one whose distances are distributed most like the candidate set's.
-
-    Args:
-        labels: Class of each training sample, (n,).
-        batch_size: b, the rows of every batch; the paper's is 112.
-        seed: Of the candidate sets and batches.
-        samples_per_class: Batches are made of so many samples of a class at a time; 1 ignores classes.
-        candidate_set: b*, how many samples to choose from.
-        num_candidates: m.
-        bins: Of the distance histograms.
 
     Example:
         >>> from levelfield.batches.memory_bank import MemoryBank
@@ -86,24 +79,11 @@ class DistanceDistributionMatching(MatchingSampler):
         2
     """
 
-    def __init__(
-        self,
-        labels: npt.ArrayLike,
-        *,
-        batch_size: int,
-        seed: int,
-        samples_per_class: int = 2,
-        candidate_set: int = 1024,
-        num_candidates: int = 10,
-        bins: int = 50,
-    ) -> None:
-        super().__init__(
-            "ddm",
-            labels,
-            partial(distance_histogram_gaps, bins=bins),
-            batch_size=batch_size,
-            seed=seed,
-            samples_per_class=samples_per_class,
-            candidate_set=candidate_set,
-            num_candidates=num_candidates,
-        )
+    name: ClassVar[str] = "ddm"
+
+    bins: Size = 50
+    """Of the distance histograms."""
+
+    def score(self, points: Tensor, batches: Tensor) -> Tensor:
+        """See :func:`distance_histogram_gaps`."""
+        return distance_histogram_gaps(points, batches, bins=self.bins)

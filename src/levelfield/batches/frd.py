@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import numpy.typing as npt
+from dataclasses import dataclass
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
@@ -54,16 +56,9 @@ def _centred(points: Tensor) -> tuple[Tensor, Tensor]:
     paper="Revisiting Training Strategies and Generalization Performance in Deep Metric Learning",
     year=2020,
 )
+@dataclass(kw_only=True, eq=False, repr=False)
 class FrechetMatching(MatchingSampler):
     """FRD: of m random batches the one nearest to the candidate set by Frechet distance.
-
-    Args:
-        labels: Class of each training sample, (n,).
-        batch_size: b, the rows of every batch; the paper's is 112.
-        seed: Of the candidate sets and batches.
-        samples_per_class: Batches are made of so many samples of a class at a time; 1 ignores classes.
-        candidate_set: b*, how many samples to choose from.
-        num_candidates: m.
 
     Example:
         >>> from levelfield.batches.memory_bank import MemoryBank
@@ -73,23 +68,8 @@ class FrechetMatching(MatchingSampler):
         2
     """
 
-    def __init__(
-        self,
-        labels: npt.ArrayLike,
-        *,
-        batch_size: int,
-        seed: int,
-        samples_per_class: int = 2,
-        candidate_set: int = 1024,
-        num_candidates: int = 10,
-    ) -> None:
-        super().__init__(
-            "frd",
-            labels,
-            frechet_distances,
-            batch_size=batch_size,
-            seed=seed,
-            samples_per_class=samples_per_class,
-            candidate_set=candidate_set,
-            num_candidates=num_candidates,
-        )
+    name: ClassVar[str] = "frd"
+
+    def score(self, points: Tensor, batches: Tensor) -> Tensor:
+        """See :func:`frechet_distances`."""
+        return frechet_distances(points, batches)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from levelfield.data._dataset import Rows
+from levelfield.data import Rows
 from levelfield.errors import UsageError
 
 

@@ -10,11 +10,11 @@ import numpy.typing as npt
 from levelfield.batches import register
 from levelfield.batches._deck import Deck
 from levelfield.batches._sampler import check_batch_size, check_labels, epoch_length
-from levelfield.data._dataset import Rows
+from levelfield.data import Rows
 from levelfield.seeds import numpy_generator
 
 
-@register("random", positives=False)
+@register("random")
 class Random:
     """Samples in random order, each once before any comes again; labels do not matter.
 

@@ -10,7 +10,8 @@ import numpy.typing as npt
 from levelfield.batches import register
 from levelfield.batches._deck import ClassDecks, group_rows
 from levelfield.batches._sampler import check_labels, classes_per_batch, epoch_length
-from levelfield.data._dataset import Rows
+from levelfield.data import Rows
+from levelfield.options import Size
 from levelfield.seeds import numpy_generator
 from levelfield.space import Choice
 
@@ -44,7 +45,7 @@ class SamplesPerClass:
     needs_bank = False
 
     def __init__(
-        self, labels: npt.ArrayLike, *, batch_size: int, seed: int, samples_per_class: int = 2
+        self, labels: npt.ArrayLike, *, batch_size: int, seed: int, samples_per_class: Size = 2
     ) -> None:
         self._labels = check_labels(labels)
         self._rows_of_class = group_rows(self._labels)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from levelfield.batches import register
 from levelfield.batches._deck import Deck, group_rows
 from levelfield.batches._sampler import check_batch_size, check_labels, epoch_length
-from levelfield.data._dataset import Rows
+from levelfield.data import Rows
 from levelfield.errors import UsageError
 from levelfield.seeds import numpy_generator
 

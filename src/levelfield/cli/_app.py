@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from importlib import import_module
+from typing import Any
 
-import click
 import typer
 
 import levelfield
@@ -27,7 +28,10 @@ from levelfield.cli import (
     study,
     sweep,
 )
-from levelfield.errors import LevelfieldError
+from levelfield.errors import LevelfieldError, did_you_mean
+
+# Typer brings its own copy of click, or uses the installed one, by its version; this is the one in use.
+_CommandLineError: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
 app = typer.Typer(
     name="levelfield",
@@ -80,16 +84,35 @@ def run_app(arguments: list[str]) -> int:
         if debug:
             raise
         return _say(str(error), error.exit_code)
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
+    except _CommandLineError as error:
+        if debug:
+            raise
+        return _say(_what_is_wrong(error), error.exit_code)
+    except SystemExit as error:
+        return _say(f"a plug-in called sys.exit({error.code!r}); let it raise an error instead", 1)
+    except (KeyboardInterrupt, typer.Abort):
         return _say("stopped; give the same command again to go on where it was", 130)
     except Exception as error:
         if debug:
             raise
         return _say(f"unexpected {type(error).__name__}: {error} (--debug shows where)", 1)
     return code if isinstance(code, int) else 0
+
+
+def _what_is_wrong(error: Any) -> str:
+    """A wrong command line in one line: what is wrong, the nearest thing that is right, where to read on."""
+    context = getattr(error, "ctx", None)
+    if context is None:
+        return str(error.format_message())
+    text = str(error.format_message()).rstrip(".")
+    unknown = re.match(r"No such (command|option):? '?([^ '.]+)'?", text)
+    if unknown and unknown[1] == "command":
+        verbs = context.command.list_commands(context)
+        text = f'{context.command_path} has no verb "{unknown[2]}"{did_you_mean(unknown[2], verbs)}'
+    elif unknown:
+        options = [name for parameter in context.command.params for name in parameter.opts if name[:1] == "-"]
+        text = f"{context.command_path} has no option {unknown[2]}{did_you_mean(unknown[2], options)}"
+    return f"{text} (see `{context.command_path} --help`)"
 
 
 def _say(message: str, code: int) -> int:

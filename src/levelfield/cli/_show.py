@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from levelfield.compare import Evidence
     from levelfield.config import Experiment
-    from levelfield.reports import Evidence
+    from levelfield.reports import Table
 
 
 class _Bars:
@@ -49,16 +52,18 @@ def bars(*, quiet: bool) -> Iterator[_Bars | None]:
 
 def carry_out(experiment: Experiment, out: Path | None, *, quiet: bool, as_json: bool) -> None:
     """Run an experiment, write its report, show its table."""
+    from levelfield import app
+    from levelfield.compare import weigh
     from levelfield.engine import is_chief
-    from levelfield.protocol import run as run_protocol
-    from levelfield.reports import results_json, weigh, write_report
+    from levelfield.records import Store
+    from levelfield.reports import results_json
 
     with bars(quiet=quiet or as_json or not is_chief()) as progress:
-        root = run_protocol(experiment, out, progress=progress)
+        root = app.run(experiment, out, progress=progress)
     if not is_chief():
         return
     evidence = weigh(root)
-    page = write_report(root, evidence=evidence)
+    page = Store(root).report_folder / "index.html"
     if as_json:
         print(json.dumps(results_json(evidence.comparison), indent=2))
         return
@@ -69,27 +74,23 @@ def carry_out(experiment: Experiment, out: Path | None, *, quiet: bool, as_json:
 
 
 def show_table(evidence: Evidence) -> None:
-    """The main table; bold marks the best of a column and what is not distinguishable from it."""
-    from rich.console import Console
-    from rich.table import Table
-
-    from levelfield.reports._page import warnings
-    from levelfield.reports._tables import columns, metric_name, table_rows
+    """The main table; bold marks the methods of a column that no other was found better than."""
+    from levelfield.reports import results_table, warnings
 
     comparison = evidence.comparison
-    wanted = columns(comparison)
-    table = Table(title=f"{comparison.experiment['name']}: test scores in percent, mean ± 95% interval")
-    table.add_column("method")
-    for setting, metric in wanted:
-        table.add_column(f"{setting}\n{metric_name(metric)}", justify="right")
-    for row in table_rows(comparison, evidence.leaders):
-        cells = [
-            f"[bold]{cell}[/]" if bold else cell for cell, bold in zip(row.cells, row.alike, strict=True)
-        ]
-        table.add_row(row.method, *cells)
-    console = Console(width=None if Console().is_terminal else 120)
-    console.print(table)
+    console = print_table(results_table(comparison, evidence.leaders))
     if comparison.leaky:
         console.print("[bold red]leaky: tuned with test feedback[/]")
     for warning in warnings(comparison):
-        console.print(f"[yellow]{warning}[/]", highlight=False)
+        console.print(warning, style="yellow", highlight=False, markup=False)
+
+
+def print_table(table: Table, *, width: int = 132) -> Console:
+    """Print a table below its title, ``width`` wide where nobody looks at a terminal; returns the console."""
+    from rich.console import Console
+
+    console = Console(width=None if Console().is_terminal else width)
+    if table.title:
+        console.print(table.title, style="bold", markup=False, highlight=False)
+    console.print(table.rich())
+    return console

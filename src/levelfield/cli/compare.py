@@ -19,6 +19,12 @@ def compare(
     against: Annotated[
         str | None, typer.Option(help='Compare only with this method; "best": with the best mean.')
     ] = None,
+    equivalence: Annotated[
+        float | None,
+        typer.Option(
+            help="The largest difference that does not matter, as tables print it: 0.5 is half a point."
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the text, tables and the rank diagram.")
     ] = None,
@@ -28,16 +34,12 @@ def compare(
     from rich.console import Console
     from rich.markdown import Markdown
 
-    from levelfield.reports import (
-        compare_across,
-        comparison_json,
-        comparison_markdown,
-        focus,
-        weigh,
-        write_comparison,
-    )
+    from levelfield.compare import compare_across, focus, weigh
+    from levelfield.reports import comparison_json, comparison_markdown, write_comparison
 
-    experiments = [weigh(folder, setting=setting, metric=metric) for folder in folders]
+    experiments = [
+        weigh(folder, setting=setting, metric=metric, equivalence=equivalence) for folder in folders
+    ]
     if against is not None:
         experiments = [focus(evidence, against) for evidence in experiments]
     across = compare_across(experiments) if len(experiments) > 1 else None

@@ -67,7 +67,7 @@ def check(
     """Count, read every image, and look for duplicates across the train/test border; exit code 1 on any."""
     from levelfield import data
     from levelfield.data import check as checking
-    from levelfield.data._sheet import contact_sheet
+    from levelfield.data.contact_sheet import contact_sheet
     from levelfield.data.splits import create
 
     options = _options(option or []) | ({} if root is None else {"root": root})

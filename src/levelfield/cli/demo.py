@@ -13,7 +13,7 @@ def demo(
 ) -> None:
     """Compare three methods on Glyphs, from search to report; needs no data and a few minutes."""
     from levelfield.cli._show import carry_out
-    from levelfield.config._load import build
+    from levelfield.config import build
 
     values = {"name": "demo", "preset": "demo"}
     experiment = build(values, tuple(overrides or ()), origin="demo")

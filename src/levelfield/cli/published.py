@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from levelfield.cli._show import print_table
 
 if TYPE_CHECKING:
     from levelfield.published import Cell
@@ -91,12 +91,12 @@ def figures(
 ) -> None:
     """Draw the reality check's Figures 3 to 5 from published tables, as PNG and interactive pages."""
     from levelfield.published import thesis_tournament
+    from levelfield.reports.figures import write_chart, write_png
     from levelfield.reports.figures.published import published_charts
-    from levelfield.reports.figures.published_draw import write, write_png
     from levelfield.stats import critical_difference_diagram
 
     for name, chart in published_charts(source).items():
-        for path in write(chart, out, name):
+        for path in write_chart(chart, out, name):
             print(path)
     diagram = out / "thesis-tournament.png"
     write_png(critical_difference_diagram(thesis_tournament().test), diagram)
@@ -130,23 +130,18 @@ def _print(
     if as_json:
         print(json.dumps(rows, indent=2, ensure_ascii=False))
         return
-    if as_csv:
-        writer = csv.DictWriter(sys.stdout, list(rows[0]) if rows else [], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        return
-    from rich.box import SIMPLE
-    from rich.console import Console
-    from rich.table import Table
+    from levelfield.reports import Cell, Column, Row, Table
 
+    if as_csv:
+        print(Table.of_records(rows).csv(), end="")
+        return
     values = {name: {str(row[name]) for row in rows} for name in (shown or (rows[0] if rows else ()))}
     common = {name: next(iter(found)) for name, found in values.items() if len(found) == 1 and len(rows) > 1}
     facts = [f"{name} {value}" for name, value in common.items() if value not in ("", "None")]
-    table = Table(title=", ".join([f"{len(rows)} rows", *facts]), box=SIMPLE, title_justify="left")
-    columns = [name for name in values if name not in common]
-    for name in columns:
-        table.add_column(name, overflow="fold", no_wrap=name in ("source", "loss", "printed"))
-    for row in rows:
-        table.add_row(*("" if row[name] is None else str(row[name]) for name in columns))
-    console = Console()
-    Console(width=None if console.is_terminal else 160, markup=False, highlight=False).print(table)
+    heads = [name for name in values if name not in common]
+    title = ", ".join([f"{len(rows)} rows", *facts])
+    columns = tuple(
+        Column(name, left=not any(isinstance(row[name], int | float) for row in rows)) for name in heads
+    )
+    lines = [Row(tuple(Cell("" if row[n] is None else str(row[n])) for n in heads)) for row in rows]
+    print_table(Table(columns, tuple(lines), title=title), width=160)

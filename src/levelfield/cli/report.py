@@ -15,11 +15,18 @@ def report(
     figures: Annotated[
         bool, typer.Option("--figures", help="Also write every figure as PNG and interactive page.")
     ] = False,
+    plugin: Annotated[
+        list[Path] | None, typer.Option(help="A file of yours that registers figures (repeatable).")
+    ] = None,
 ) -> None:
     """Write the report of a finished or unfinished experiment and show its table."""
     from levelfield.cli._show import show_table
-    from levelfield.reports import weigh, write_figures, write_report
+    from levelfield.compare import weigh
+    from levelfield.registry import load_plugin_file
+    from levelfield.reports import write_figures, write_report
 
+    for file in plugin or ():
+        load_plugin_file(file)
     evidence = weigh(folder)
     page = write_report(folder, evidence=evidence)
     show_table(evidence)

@@ -52,7 +52,7 @@ def reproduce(
         print(json.dumps(dataclasses.asdict(found), indent=2, default=str))
     else:
         _show(found)
-    if found.count("different"):
+    if found.count("different") or found.count("missing"):
         raise typer.Exit(1)
 
 
@@ -60,28 +60,28 @@ def _show(found: Reproduction) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from levelfield.reports._tables import metric_name
+    from levelfield.compare import measure
 
     table = Table(title="Test scores in percent")
     for column in ("method", "setting", "metric"):
         table.add_column(column)
     for column in ("before", "now", "verdict"):
         table.add_column(column, justify="right")
-    colours = {"identical": "green", "within interval": "yellow", "different": "bold red"}
+    colours = {"identical": "green", "consistent": "yellow", "different": "bold red", "missing": "bold red"}
     for n in found.numbers:
         half = "" if n.half_width != n.half_width else f" ± {100 * n.half_width:.2f}"
         table.add_row(
             n.method,
             n.setting,
-            metric_name(n.metric),
+            measure(n.metric).label,
             f"{100 * n.before:.2f}{half}",
             f"{100 * n.after:.2f}",
             f"[{colours[n.verdict]}]{n.verdict}[/]",
         )
     Console(width=None if Console().is_terminal else 120).print(table)
     print(
-        f"{found.count('identical')} identical, {found.count('within interval')} within their interval, "
-        f"{found.count('different')} different"
+        f"{found.count('identical')} identical, {found.count('consistent')} consistent, "
+        f"{found.count('different')} different, {found.count('missing')} missing"
     )
     for title, lines in (("Other selections", found.selections), ("Changed", found.environment)):
         print(f"{title}: {'none' if not lines else ''}".rstrip())

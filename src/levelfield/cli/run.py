@@ -38,8 +38,8 @@ def run(
     if not search_only:
         carry_out(experiment, out, quiet=quiet, as_json=as_json)
         return
-    from levelfield.protocol import run as run_protocol
+    from levelfield import app
 
     with bars(quiet=quiet) as progress:
-        root = run_protocol(experiment, out, progress=progress, search_only=True)
+        root = app.run(experiment, out, progress=progress, search_only=True)
     print(f"Every search is finished; records: {root}")

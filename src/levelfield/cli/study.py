@@ -31,9 +31,8 @@ def test_feedback(
 ) -> None:
     """Tune the same methods by validation and by test scores: how much does the second inflate?"""
     from levelfield.cli._show import bars
-    from levelfield.config import Experiment
-    from levelfield.config._load import build
-    from levelfield.reports.studies import test_feedback as study
+    from levelfield.config import Experiment, build
+    from levelfield.studies import test_feedback as study
 
     changes = tuple(overrides or ())
     if file is not None:
@@ -50,7 +49,7 @@ def test_feedback(
 @app.command("metrics-on-random")
 def metrics_on_random(*, out: OutOption = None, seed: SeedOption = 0, quiet: QuietOption = False) -> None:
     """What each measure gives for embeddings that know nothing."""
-    from levelfield.reports.studies import metrics_on_random as study
+    from levelfield.studies import metrics_on_random as study
 
     folder = _folder(out, "metrics-on-random")
     with _status(quiet=quiet) as advance:
@@ -61,7 +60,7 @@ def metrics_on_random(*, out: OutOption = None, seed: SeedOption = 0, quiet: Qui
 @app.command("metrics-on-toys")
 def metrics_on_toys(*, out: OutOption = None, seed: SeedOption = 0, quiet: QuietOption = False) -> None:
     """What each measure gives for embeddings whose quality the eye can judge."""
-    from levelfield.reports.studies import metrics_on_toys as study
+    from levelfield.studies import metrics_on_toys as study
 
     folder = _folder(out, "metrics-on-toys")
     with _status(quiet=quiet) as advance:
@@ -78,7 +77,7 @@ def toy_lines(
     quiet: QuietOption = False,
 ) -> None:
     """Does rho-regularisation keep features that training does not ask for?"""
-    from levelfield.reports.studies import toy_lines as study
+    from levelfield.studies import toy_lines as study
 
     folder = _folder(out, "toy-lines")
     with _status(quiet=quiet) as advance:

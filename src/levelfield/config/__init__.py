@@ -1,6 +1,6 @@
 """The experiment file: its schema, its presets, and how it is read."""
 
-from levelfield.config._load import parse_yaml, preset_names, preset_text, read_preset
+from levelfield.config._load import build, merge, parse_yaml, preset_names, preset_text, read_preset
 from levelfield.config._schema import (
     BatchSpec,
     ConfirmSpec,
@@ -39,6 +39,8 @@ __all__ = [
     "TrainingSpec",
     "TransformSpec",
     "TrunkSpec",
+    "build",
+    "merge",
     "parse_yaml",
     "preset_names",
     "preset_text",

@@ -42,8 +42,8 @@ def parse_yaml(text: str, *, origin: str) -> Any:
     try:
         return yaml.load(text, Loader=_Loader)
     except yaml.YAMLError as error:
-        where = " ".join(str(error).split())
-        raise UsageError(f"{origin} is not valid YAML: {where}") from error
+        message = " ".join(str(error).split())
+        raise UsageError(f"{origin} is not valid YAML: {message}") from error
 
 
 def load(path: Path, overrides: tuple[str, ...] = ()) -> Experiment:
@@ -58,8 +58,10 @@ def load(path: Path, overrides: tuple[str, ...] = ()) -> Experiment:
     if not isinstance(values, dict):
         raise UsageError(f"experiment file {path} must hold `key: value` lines, e.g. `name: my-experiment`")
     values.setdefault("name", path.stem)
-    relative = [Path(plugin) for plugin in values.get("plugins", [])]
-    values["plugins"] = [str(plugin if plugin.is_absolute() else path.parent / plugin) for plugin in relative]
+    plugins = values.get("plugins") or []
+    if not isinstance(plugins, list) or not all(isinstance(plugin, str) for plugin in plugins):
+        raise UsageError(f"{path}: plugins must be a list of Python files, e.g. `plugins: [my_loss.py]`")
+    values["plugins"] = [str(path.parent / plugin) for plugin in plugins]  # an absolute path stays as it is
     return build(values, overrides, origin=str(path))
 
 
@@ -99,7 +101,7 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-_PLUGIN_SECTIONS = ("dataset", "split", "trunk", "transform")
+_PLUGIN_SECTIONS = ("dataset", "split", "trunk", "transform", "engine")
 
 
 def parse_override(text: str) -> dict[str, Any]:
@@ -166,15 +168,15 @@ def _explain(error: ValidationError) -> str:
     """The first problem as one line; the others are counted."""
     problems = error.errors(include_url=False)
     first = problems[0]
-    where = ".".join(str(part) for part in first["loc"])
+    path = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         fields = _fields_at(first["loc"][:-1])
-        line = f'unknown key "{where}"{did_you_mean(str(first["loc"][-1]), fields)}'
+        line = f'unknown key "{path}"{did_you_mean(str(first["loc"][-1]), fields)}'
     elif first["type"] == "missing":
-        line = f'"{where}" is missing; add it, or name a preset that sets it'
+        line = f'"{path}" is missing; add it, or name a preset that sets it'
     else:
         message = first["msg"].removeprefix("Value error, ")
-        line = f'"{where}" = {first["input"]!r}: {message[0].lower()}{message[1:]}'
+        line = f'"{path}" = {first["input"]!r}: {message[0].lower()}{message[1:]}'
     return line if len(problems) == 1 else f"{line} (and {len(problems) - 1} more)"
 
 

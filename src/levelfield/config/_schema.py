@@ -12,14 +12,16 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from levelfield.errors import UsageError
+from levelfield.options import LARGEST, Size
 
 Scalar = float | int | bool | str
+MANY = 1_000_000_000  # steps or epochs that no run reaches
 
 
 class Section(BaseModel):
     """A part of the experiment file; unknown keys are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Plugin(BaseModel):
@@ -54,7 +56,7 @@ class TrunkSpec(Plugin):
     mode: Literal["finetune", "frozen"] = "finetune"
     freeze_bn: bool | Literal["train", "statistics", "all"] = False
     views: int = Field(
-        default=0, ge=0, description="augmented views per image in frozen mode; 0 = centre crop"
+        default=0, ge=0, le=1000, description="augmented views per image in frozen mode; 0 = centre crop"
     )
 
     @property
@@ -68,7 +70,7 @@ class TrunkSpec(Plugin):
 class HeadSpec(Section):
     """Pooling, projection and L2 norm."""
 
-    size: int = Field(default=128, ge=1)
+    size: Size = 128
     kind: Literal["linear", "mlp", "none"] = "linear"
     pooling: Literal["avg", "max", "avg+max", "gem"] = "avg"
     normalize: bool = True
@@ -83,9 +85,9 @@ class TransformSpec(Plugin):
 class BatchSpec(Section):
     """Batches of ``size``; classification losses may want another number of samples per class."""
 
-    size: int = Field(default=32, ge=1)
-    samples_per_class: int = Field(default=4, ge=1)
-    samples_per_class_classification: int = Field(default=1, ge=1)
+    size: Size = 32
+    samples_per_class: Size = 4
+    samples_per_class_classification: Size = 1
 
 
 class OptimizerSpec(Section):
@@ -103,7 +105,7 @@ class ScheduleSpec(Section):
     """How the learning rates change from epoch to epoch."""
 
     name: Literal["constant", "step", "cosine"] = "constant"
-    step_size: int = Field(default=10, ge=1)
+    step_size: int = Field(default=10, ge=1, le=MANY)
     gamma: float = Field(default=0.1, gt=0)
 
 
@@ -114,14 +116,14 @@ class TrainingSpec(Section):
     epochs; it stops when the best epoch lies more than ``patience`` epochs back.
     """
 
-    iterations_per_epoch: int | None = Field(default=100, ge=1)
-    max_epochs: int = Field(default=1000, ge=0)
-    evaluate_every: int = Field(default=2, ge=1)
-    patience: int | None = Field(default=9, ge=0)
+    iterations_per_epoch: int | None = Field(default=100, ge=1, le=MANY)
+    max_epochs: int = Field(default=1000, ge=0, le=MANY)
+    evaluate_every: int = Field(default=2, ge=1, le=MANY)
+    patience: int | None = Field(default=9, ge=0, le=MANY)
     metric: str = "map_at_r"
-    eval_batch_size: int = Field(default=256, ge=1)
+    eval_batch_size: Size = 256
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
-    accumulate: int = Field(default=1, ge=1)
+    accumulate: Size = 1
     clip_norm: float | None = Field(default=None, gt=0)
     compile: bool = False
 
@@ -138,7 +140,7 @@ class MethodSpec(Section):
     sampler: str | None = None
     set: dict[str, Scalar] = Field(default_factory=dict)
     space: dict[str, list[Scalar]] = Field(default_factory=dict)
-    samples_per_class: int | None = Field(default=None, ge=1)
+    samples_per_class: Size | None = None
 
 
 class SearchSpec(Section):
@@ -151,10 +153,10 @@ class SearchSpec(Section):
     an identity or a record.
     """
 
-    trials: int = Field(default=50, ge=1)
+    trials: int = Field(default=50, ge=1, le=1_000_000)
     sampler: Literal["gp", "tpe", "random", "grid"] = "gp"
     first: str = Field(default="sampler", pattern=r"^(sampler|defaults|published(:[a-z-]+)?)$")
-    parallel: int = Field(default=1, ge=1, description="trials that are in flight at once")
+    parallel: int = Field(default=1, ge=1, le=1024, description="trials that are in flight at once")
     prune: bool = False
     storage: str | None = None
 
@@ -162,14 +164,15 @@ class SearchSpec(Section):
 class ConfirmSpec(Section):
     """How often the selection is trained anew, with fresh seeds, for the test set."""
 
-    reruns: int = Field(default=10, ge=1)
+    reruns: int = Field(default=10, ge=1, le=10_000)
 
 
-class EngineSpec(Section):
+class EngineSpec(Plugin):
     """Where runs execute. No part of a run's identity."""
 
-    workers: int = Field(default=1, ge=0, description="processes; 0 = in this process")
-    threads: int = Field(default=1, ge=1, description="CPU threads of each run")
+    name: str = "local"
+    workers: int = Field(default=1, ge=0, le=1024, description="processes; 0 = in this process")
+    threads: int = Field(default=1, ge=1, le=1024, description="CPU threads of each run")
     device: str = "cpu"
 
 
@@ -183,7 +186,7 @@ class Experiment(Section):
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     preset: str | None = None
-    seed: int = 0
+    seed: int = Field(default=0, ge=-LARGEST, le=LARGEST)
     plugins: tuple[Path, ...] = ()
     dataset: DatasetSpec
     split: SplitSpec = SplitSpec()

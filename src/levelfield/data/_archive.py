@@ -122,7 +122,7 @@ def _move(source: Path, target: Path) -> list[Path]:
     moved = []
     for file in sorted(source.rglob("*")):
         if file.is_file():
-            place = target / file.relative_to(source)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            moved.append(file.replace(place))
+            destination = target / file.relative_to(source)
+            destination.parent.mkdir(parents=True, exist_ok=True)
+            moved.append(file.replace(destination))
     return moved

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy.typing as npt
 from torch import Tensor
 
 from levelfield.errors import UsageError
+from levelfield.records import PluginIdentity
 from levelfield.registry import Card
 
 Rows = npt.NDArray[np.int64]
@@ -84,6 +85,9 @@ class Dataset:
         is_validation: bool array of shape (N,): the official validation samples; None where there are none.
         fingerprint: A hash of what the images and labels are (not of where they lie).
         notes: What a user should know of how the set was read, one sentence each.
+        row_numbers: int64 array of shape (N,): which rows of the set that ``fingerprint`` names these are.
+            Fingerprint and row numbers together say which images a part of a dataset holds. None means all.
+        made_from: The plug-in and the options that it was loaded with; :func:`levelfield.data.load` sets it.
     """
 
     name: str
@@ -95,6 +99,8 @@ class Dataset:
     roles: npt.NDArray[np.int8] | None = None
     is_validation: npt.NDArray[np.bool_] | None = None
     notes: tuple[str, ...] = field(default=())
+    row_numbers: Rows | None = None
+    made_from: PluginIdentity | None = None
 
     def __post_init__(self) -> None:
         if len(self.images) != len(self.labels):
@@ -113,14 +119,13 @@ class Dataset:
 
     def select(self, rows: Rows) -> Dataset:
         """The dataset of just these rows; class ids and names stay as they are."""
-        return Dataset(
-            name=self.name,
+        numbers = np.arange(len(self)) if self.row_numbers is None else self.row_numbers
+        return replace(
+            self,
             images=self.images.select(rows),
             labels=self.labels[rows],
-            class_names=self.class_names,
-            fingerprint=self.fingerprint,
+            row_numbers=numbers[rows],
             is_test=None if self.is_test is None else self.is_test[rows],
             roles=None if self.roles is None else self.roles[rows],
             is_validation=None if self.is_validation is None else self.is_validation[rows],
-            notes=self.notes,
         )

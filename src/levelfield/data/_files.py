@@ -87,7 +87,7 @@ def decode_image(source: Path | BinaryIO, *, name: str, max_pixels: int = MAX_PI
 
 
 def _refuse_non_files(path: Path) -> None:
-    """Reading an empty file gives a riddle of an error, and opening a pipe would wait for ever."""
+    """Say clearly what an empty file is, and do not open a pipe: that would wait for ever."""
     try:
         status = path.stat()
     except OSError as error:

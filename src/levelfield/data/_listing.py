@@ -63,14 +63,14 @@ def whole_number(text: str, file: Path) -> int:
 
 
 def class_ids(keys: Sequence[int] | Sequence[str], order: Sequence[int] | Sequence[str]) -> list[int]:
-    """The place of every key in ``order``, which holds each of them once.
+    """The position of every key in ``order``, which holds each of them once.
 
     Example:
         >>> class_ids(["b", "a", "b"], ["a", "b"])
         [1, 0, 1]
     """
-    place = {key: number for number, key in enumerate(order)}
-    return [place[key] for key in keys]
+    position = {key: number for number, key in enumerate(order)}
+    return [position[key] for key in keys]
 
 
 def from_files(
@@ -85,10 +85,31 @@ def from_files(
     roles: npt.NDArray[np.int8] | None = None,
     notes: Sequence[str] = (),
 ) -> Dataset:
-    """A dataset of these files; UsageError if some are missing.
+    """A dataset of image files; UsageError if some are missing.
 
     The fingerprint covers names, sizes, labels and the official split, not the bytes of every file: reading
-    gigabytes to start a run would be too dear, and another edition of a set differs in its sizes.
+    gigabytes at every start would take too long, and another edition of a set differs in its sizes.
+
+    Args:
+        name: The name that the dataset is registered under.
+        root: The folder that ``paths`` are relative to.
+        paths: N paths of image files, relative or absolute.
+        labels: N class ids in 0..C-1, in class order.
+        class_names: One name per class id.
+        is_test: See :class:`levelfield.data.Dataset`, as the arguments after it.
+        is_validation: See there.
+        roles: See there.
+        notes: See there.
+
+    Example:
+        >>> import tempfile
+        >>> from PIL import Image
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for name in ("a.png", "b.png"):
+        ...         Image.new("RGB", (4, 2)).save(Path(folder, name))
+        ...     dataset = from_files("mine", Path(folder), ["a.png", "b.png"], [0, 1], ["left", "right"])
+        ...     dataset.images.read(1).shape
+        torch.Size([3, 2, 4])
     """
     ids = np.fromiter(labels, dtype=np.int64, count=len(paths))
     digest = hashlib.sha256()

@@ -37,15 +37,15 @@ def folder(*, root: str, layout: Literal["classes", "splits"] = "classes") -> Da
     if layout not in {"classes", "splits"}:
         raise UsageError(f'folder: layout must be "classes" or "splits", got "{layout}"')
     parts = {"": top} if layout == "classes" else _split_folders(top)
-    found = [(part, file, name) for part, where in parts.items() for file, name in _images(where)]
-    classes = sorted({name for *_, name in found}, key=_natural)
-    marks = np.array([part for part, *_ in found])
-    ignored = sum(1 for entry in top.rglob("*") if entry.is_file()) - len(found)
+    listed = [(part, file, name) for part, below in parts.items() for file, name in _images(below)]
+    classes = sorted({name for *_, name in listed}, key=_natural)
+    marks = np.array([part for part, *_ in listed])
+    ignored = sum(1 for entry in top.rglob("*") if entry.is_file()) - len(listed)
     return from_files(
         "folder",
         top,
-        [file.relative_to(top).as_posix() for _, file, _ in found],
-        class_ids([name for *_, name in found], classes),
+        [file.relative_to(top).as_posix() for _, file, _ in listed],
+        class_ids([name for *_, name in listed], classes),
         classes,
         is_test=None if layout == "classes" else marks == "test",
         is_validation=marks == "validation" if "validation" in marks else None,
@@ -66,21 +66,19 @@ def _split_folders(top: Path) -> dict[str, Path]:
     return parts
 
 
-def _images(where: Path) -> list[tuple[Path, str]]:
-    """Image files below ``where`` with the names of their classes, in an order that every system gives."""
-    folders = [f for f in sorted(where.iterdir()) if f.is_dir() and not f.name.startswith(".")]
+def _images(top: Path) -> list[tuple[Path, str]]:
+    """Image files below ``top`` with the names of their classes, in an order that every system gives."""
+    folders = [f for f in sorted(top.iterdir()) if f.is_dir() and not f.name.startswith(".")]
     if not folders:
-        raise UsageError(
-            f"folder: {where} holds no folders; put the images of each class into one of its own"
-        )
-    found = []
+        raise UsageError(f"folder: {top} holds no folders; put the images of each class into one of its own")
+    listed = []
     for below in folders:
         files = [f for f in sorted(below.rglob("*")) if f.suffix.lower() in SUFFIXES and f.is_file()]
         files = [f for f in files if not f.name.startswith(".")]
         if not files:
             raise UsageError(f"folder: class folder {below} holds no images; remove it or fill it")
-        found += [(file, below.name) for file in files]
-    return found
+        listed += [(file, below.name) for file in files]
+    return listed
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:

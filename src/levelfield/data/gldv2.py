@@ -135,8 +135,8 @@ def _queries(folder: Path, index: dict[str, int], usage: str) -> tuple[dict[str,
 
 
 def _table(folder: Path, name: str, *columns: str) -> list[dict[str, str]]:
-    places = [folder / below / name for below in (".", "metadata", "train", "index", "test")]
-    file = next((place for place in places if place.is_file()), None)
+    candidates = [folder / below / name for below in (".", "metadata", "train", "index", "test")]
+    file = next((candidate for candidate in candidates if candidate.is_file()), None)
     if file is None:
         raise UsageError(f"gldv2: {name} is not in {folder}; run `levelfield data fetch gldv2 --part tables`")
     with file.open(newline="", encoding="utf-8") as stream:

@@ -7,16 +7,18 @@ import io
 import logging
 import zipfile
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from levelfield.data import register
 from levelfield.data._cache import cache_folder
 from levelfield.data._dataset import Dataset
 from levelfield.data._glyph_classes import ALPHABETS
 from levelfield.data._memory import MemoryImages
-from levelfield.errors import RunError, UsageError
+from levelfield.errors import RunError
 from levelfield.files import write_bytes
 from levelfield.seeds import numpy_generator
 
@@ -30,7 +32,12 @@ _log = logging.getLogger(__name__)
     licence="Rendered on your machine from the DejaVu, STIX and Computer Modern fonts, which are free to use",
     source="matplotlib's fonts",
 )
-def glyphs(*, samples_per_class: int = 12, size: int = 32, seed: int = 0) -> Dataset:
+def glyphs(
+    *,
+    samples_per_class: Annotated[int, Field(ge=2, le=200)] = 12,
+    size: Annotated[int, Field(ge=16, le=256)] = 32,
+    seed: int = 0,
+) -> Dataset:
     """Characters of ten alphabets, each drawn in several fonts with a seeded jitter; needs no download.
 
     346 classes in alphabet order, half of them Latin, Greek and Cyrillic, the other half Armenian, Georgian,
@@ -43,10 +50,6 @@ def glyphs(*, samples_per_class: int = 12, size: int = 32, seed: int = 0) -> Dat
         >>> len(dataset), dataset.num_classes, dataset.images.read(0).shape
         (692, 346, torch.Size([1, 32, 32]))
     """
-    if samples_per_class < 2:
-        raise UsageError(f"glyphs: samples_per_class must be at least 2, got {samples_per_class}")
-    if not 16 <= size <= 256:
-        raise UsageError(f"glyphs: size must lie between 16 and 256 pixels, got {size}")
     classes = [(alphabet.name, character) for alphabet in ALPHABETS for character in alphabet.characters]
     pixels = _cached(samples_per_class, size, seed)
     labels = np.repeat(np.arange(len(classes), dtype=np.int64), samples_per_class)

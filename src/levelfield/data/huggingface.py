@@ -93,10 +93,10 @@ def _open(name: str, config: str | None, revision: str | None) -> dict[str, Any]
         raise UsageError("hf: datasets need the extra: pip install 'levelfield[huggingface]'") from error
     try:
         if (Path(name) / "dataset_dict.json").is_file() or (Path(name) / "dataset_info.json").is_file():
-            found = datasets.load_from_disk(name)
+            loaded = datasets.load_from_disk(name)
         else:
-            found = datasets.load_dataset(name, config, revision=revision)
+            loaded = datasets.load_dataset(name, config, revision=revision)
     except Exception as error:  # the library raises a dozen kinds, of its own and of the network's
         reason = " ".join(str(error).split())[:200]
         raise RunError(f"hf:{name} cannot be opened: {reason}; check the name and the network") from error
-    return dict(found) if isinstance(found, dict) else {"all": found}
+    return dict(loaded) if isinstance(loaded, dict) else {"all": loaded}

@@ -1,12 +1,14 @@
 """The development view: a dataset without its test images.
 
-Training, search and selection see nothing else. The view holds no reference to the full dataset, so no
-code that is handed one can reach a test image; the test set is opened in ``protocol/guard.py`` alone.
+Training, search and selection see nothing else. The view holds the development images and no reference to
+the full dataset; the test set is opened in ``protocol/guard.py`` alone. This keeps code that is handed a view
+from reading a test image by mistake. It is no lock: code that means to can load the dataset itself. Sets of
+another library (``hf:``, ``torchvision:``) keep that library's object, which knows all images, out of sight
+but within reach.
 """
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +28,6 @@ class DevelopmentView:
         dataset: The development samples only.
         folds: The plan's folds, renumbered.
         fingerprint: Of the whole dataset.
-        part: A short name for which of its samples these are.
         description: The plan's sizes in one line.
         leaky: Whether validation uses test samples (the plan "none"), which every report must say.
         test_images: How many images were left out for the test.
@@ -35,7 +36,6 @@ class DevelopmentView:
     dataset: Dataset
     folds: tuple[Fold, ...]
     fingerprint: str
-    part: str
     description: str
     leaky: bool
     test_images: int
@@ -87,7 +87,6 @@ def development_view(dataset: Dataset, plan: SplitPlan) -> DevelopmentView:
         dataset=dataset.select(rows),
         folds=tuple(Fold(renumber(fold.train), renumber(fold.validation)) for fold in plan.folds),
         fingerprint=dataset.fingerprint,
-        part=hashlib.sha256(rows.astype("<i8").tobytes()).hexdigest()[:16],
         description=plan.describe(dataset.labels),
         leaky=plan.leaky,
         test_images=len(plan.test),

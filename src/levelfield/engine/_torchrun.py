@@ -11,9 +11,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-import torch
-import torch.distributed as dist
-
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
@@ -36,7 +33,10 @@ class TorchrunEngine:
 
     @contextmanager
     def open(self) -> Iterator[TorchrunEngine]:
-        """Join the process group; at the end rank 0 sends the others home."""
+        """Join the process group; at the end rank 0 tells the others that there is no more work."""
+        import torch
+        import torch.distributed as dist
+
         if torch.cuda.is_available():
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
         dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
@@ -55,6 +55,8 @@ class TorchrunEngine:
         on_done: Callable[[], None] = lambda: None,
     ) -> list[Result]:
         """On rank 0: the results in the order of the jobs."""
+        import torch.distributed as dist
+
         results = []
         for job in jobs:
             if function.__qualname__ in self._collective:
@@ -65,6 +67,8 @@ class TorchrunEngine:
 
     def follow(self) -> None:
         """On every other rank: work on what rank 0 sends, until it sends nothing more."""
+        import torch.distributed as dist
+
         while True:
             box: list[tuple[str, object] | None] = [None]
             dist.broadcast_object_list(box, src=0)

@@ -2,65 +2,68 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from levelfield.errors import UsageError
+from levelfield.geometry import Tuples
+from levelfield.losses._module import Loss
 from levelfield.losses._reduction import Reduction, reduce
-from levelfield.miners import Tuples
 from levelfield.seeds import torch_generator
 
 
-class ClassificationLoss(nn.Module):
-    """Base of the losses that own ``vectors_per_class`` weight vectors for each class.
+class ClassificationLoss(Loss):
+    """Base of the losses that own weight vectors for each class; each implements ``compute``.
 
-    ``function`` is the loss with its options bound; it is called with embeddings, labels and weights that are
-    checked and at least float32, with autocast off: a cosine rounded to bfloat16 and then scaled by 64 is no
-    cosine any more.
-
-    The weights start as N(0, ``std``²) drawn from a stream of their own, so that a model and its loss
+    The weights start as N(0, ``start_std()``²) drawn from a stream of their own, so that a model and its loss
     can be made in any order.
     """
 
-    def __init__(
-        self,
-        function: partial[Tensor],
-        *,
-        num_classes: int,
-        embedding_size: int,
-        seed: int,
-        std: float = 1.0,
-        vectors_per_class: int = 1,
-    ) -> None:
-        super().__init__()
-        check_count("num_classes", num_classes)
-        check_count("embedding_size", embedding_size)
-        self.function = function
-        self.num_classes = num_classes
-        self.embedding_size = embedding_size
-        start = torch.randn(
-            num_classes * vectors_per_class, embedding_size, generator=torch_generator("class weights", seed)
-        )
-        self.weights = nn.Parameter(start * std)
+    num_classes: int
+    """C; labels are 0..C-1."""
+    embedding_size: int
+    """D, the width of the embeddings."""
+    seed: int = 0
+    """Of the starting weights."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("num_classes", self.num_classes)
+        check_count("embedding_size", self.embedding_size)
+        shape = self.num_classes * self.vectors_per_class(), self.embedding_size
+        start = torch.randn(shape, generator=torch_generator("class weights", self.seed))
+        self.weights = nn.Parameter(start * self.start_std())
+
+    def vectors_per_class(self) -> int:
+        """How many weight vectors each class has; they stand in consecutive rows of ``weights``."""
+        return 1
+
+    def start_std(self) -> float:
+        """The spread of the starting weights."""
+        return 1.0
 
     def forward(self, embeddings: Tensor, labels: Tensor, tuples: Tuples | None = None) -> Tensor:
-        """The loss of ``embeddings`` (B x D) with ``labels`` (B) in 0..num_classes-1, a scalar."""
+        """The loss of a batch, computed in float32 or better and with autocast off.
+
+        A cosine rounded to bfloat16 and then scaled by 64 is no cosine any more.
+
+        Args:
+            embeddings: B x D, as they come from the head.
+            labels: B, in 0..num_classes-1.
+            tuples: Refused, if any: samples are compared with classes.
+
+        Returns:
+            A scalar.
+        """
         self._check(embeddings, labels, tuples)
         dtype = torch.promote_types(torch.promote_types(embeddings.dtype, self.weights.dtype), torch.float32)
         with torch.autocast(embeddings.device.type, enabled=False):
             return self.compute(embeddings.to(dtype), labels.long(), self.weights.to(dtype))
 
     def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-        """The loss itself, from inputs that are checked and of one dtype."""
-        return self.function(embeddings, labels, weights)
-
-    def extra_repr(self) -> str:
-        """The shape and the options, for print."""
-        options = {"num_classes": self.num_classes, "embedding_size": self.embedding_size}
-        return ", ".join(f"{name}={value!r}" for name, value in (options | self.function.keywords).items())
+        """The formula, on embeddings (B x D), labels (B) and weights that are checked and of one dtype."""
+        raise NotImplementedError
 
     def _check(self, embeddings: Tensor, labels: Tensor, tuples: Tuples | None) -> None:
         name = type(self).__name__

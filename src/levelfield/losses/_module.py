@@ -1,40 +1,78 @@
-"""The module around a pure loss function."""
+"""What all losses share: options written once, as fields, and a ``compute`` that holds the formula."""
 
 from __future__ import annotations
 
-from functools import partial
-from typing import ClassVar
+from dataclasses import dataclass, fields
+from typing import dataclass_transform
 
 from torch import Tensor, nn
 
 from levelfield.errors import UsageError
-from levelfield.miners import Tuples
+from levelfield.geometry import Tuples, checked
 
 
-class EmbeddingLoss(nn.Module):
-    """A loss function with its options bound; a subclass names them in its constructor.
+@dataclass_transform(kw_only_default=True, eq_default=False)
+class Loss(nn.Module):
+    """Base of the losses: a module whose options are annotated fields, as in a dataclass.
 
-    Attributes:
-        takes_tuples: Whether a miner can choose what the loss works on; if not, ``function`` takes
-            embeddings and labels only.
+    Every subclass becomes a dataclass with keyword-only fields, so an option's name, type, default and
+    meaning stand in one place, and the constructor, its signature and ``print`` follow from them. A subclass
+    that has to check its options or to make parameters does so in ``__post_init__``.
+
+    Example:
+        >>> class Shrink(Loss):
+        ...     weight: float = 1.0
+        ...     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        ...         return self.weight * embeddings.square().sum()
+        >>> Shrink(weight=0.5)
+        Shrink(weight=0.5)
     """
 
-    takes_tuples: ClassVar[bool] = True
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        dataclass(eq=False, kw_only=True, repr=False)(cls)
 
-    def __init__(self, function: partial[Tensor]) -> None:
+    def __post_init__(self) -> None:
         super().__init__()
-        self.function = function
+
+    def extra_repr(self) -> str:
+        """The options, for print."""
+        return ", ".join(f"{option.name}={getattr(self, option.name)!r}" for option in fields(self))  # type: ignore[arg-type]
+
+
+class EmbeddingLoss(Loss):
+    """Base of the losses that compare the samples of a batch with each other; each implements ``compute``."""
+
+    def forward(self, embeddings: Tensor, labels: Tensor, tuples: Tuples | None = None) -> Tensor:
+        """The loss of a batch.
+
+        Args:
+            embeddings: B x D, as they come from the head.
+            labels: B.
+            tuples: A miner's choice; all pairs or triplets of the batch if None. Sums over hinges count a
+                tuple as often as it is listed, sums inside a logarithm once.
+
+        Returns:
+            A scalar, float32 or better.
+        """
+        return self.compute(checked(embeddings, labels), labels, tuples)
+
+    def compute(self, vectors: Tensor, labels: Tensor, tuples: Tuples | None) -> Tensor:
+        """The formula, on vectors (B x D) that are checked and float32 or better."""
+        raise NotImplementedError
+
+
+class RankingLoss(Loss):
+    """Base of the losses that rank the whole batch and so take no miner; each implements ``compute``."""
 
     def forward(self, embeddings: Tensor, labels: Tensor, tuples: Tuples | None = None) -> Tensor:
         """The loss of ``embeddings`` (B x D) with ``labels`` (B): a scalar, float32 or better."""
-        if self.takes_tuples:
-            return self.function(embeddings, labels, tuples)
         if tuples is not None:
             raise UsageError(
                 f"{type(self).__name__} ranks the whole batch and takes no miner; drop the miner"
             )
-        return self.function(embeddings, labels)
+        return self.compute(checked(embeddings, labels), labels)
 
-    def extra_repr(self) -> str:
-        """The options, for print."""
-        return ", ".join(f"{name}={value!r}" for name, value in self.function.keywords.items())
+    def compute(self, vectors: Tensor, labels: Tensor) -> Tensor:
+        """The formula, on vectors (B x D) that are checked and float32 or better."""
+        raise NotImplementedError

@@ -12,9 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from levelfield.losses._parts import parts
+from levelfield.geometry import Triplets, parts
 from levelfield.losses._reduction import Sum, with_gradient
-from levelfield.miners import Triplets
 
 
 def quadruplet_sum(distances: Tensor, labels: Tensor, *, margin: float) -> Sum:

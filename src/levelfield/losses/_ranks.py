@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from levelfield.losses._parts import parts
+from levelfield.geometry import parts
 
 
 class Ranks(NamedTuple):

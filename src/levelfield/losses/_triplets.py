@@ -7,45 +7,15 @@ how many positives it violates and by how much, and with it the gradient, which 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 from torch.nn.functional import pad, softplus
 
+from levelfield.geometry import list_positives
 from levelfield.losses._reduction import Sum, with_gradient
 
 FEW_POSITIVES = 16
 """Up to here going through the positives is quicker than sorting and looking up."""
-
-
-class Positives(NamedTuple):
-    """Where the positives of each anchor are: P pairs (row, column), the slot-th of its row; width slots."""
-
-    row: Tensor
-    column: Tensor
-    slot: Tensor
-    width: int
-
-    def spread(self, matrix: Tensor, *, fill: float) -> Tensor:
-        """The positives' entries of a B x B matrix as B x width, the empty slots filled."""
-        table = matrix.new_full((len(matrix), self.width), fill)
-        table[self.row, self.slot] = matrix[self.row, self.column]
-        return table
-
-
-def positives_of(mask: Tensor) -> Positives:
-    """The entries of a B x B mask that are not zero, numbered within their row.
-
-    Example:
-        >>> positives_of(torch.tensor([[0.0, 1.0], [0.0, 0.0]])).width
-        1
-    """
-    row, column = mask.nonzero(as_tuple=True)
-    per_row = torch.bincount(row, minlength=len(mask))
-    first = per_row.cumsum(0) - per_row
-    slot = torch.arange(len(row), device=mask.device) - first[row]
-    return Positives(row, column, slot, int(per_row.max()))
 
 
 def triplet_sum(
@@ -68,14 +38,14 @@ def triplet_sum(
         (1.5, 2.0, 1.0)
     """
     with torch.no_grad():
-        where = positives_of(positive)
-        limits = where.spread(distances + margin, fill=-torch.inf)
-        if smooth or where.width <= FEW_POSITIVES:
+        pairs = list_positives(positive)
+        limits = pairs.table(distances[pairs.anchor, pairs.positive] + margin, fill=-torch.inf)
+        if smooth or pairs.slots <= FEW_POSITIVES:
             total, pushes, pulls = _one_by_one(limits, distances, negative, smooth=smooth)
         else:
             total, pushes, pulls = _by_staircase(limits, distances, negative)
         gradient = pushes.neg_()
-        gradient[where.row, where.column] += pulls[where.row, where.slot]
+        gradient[pairs.anchor, pairs.positive] += pulls[pairs.anchor, pairs.slot]
         counts = (positive.sum(1) * negative.sum(1)).sum()
         nonzero = counts if smooth else pulls.sum()
     return Sum(with_gradient(total, distances, gradient), counts, nonzero)
@@ -84,7 +54,7 @@ def triplet_sum(
 def _one_by_one(
     limits: Tensor, distances: Tensor, negative: Tensor, *, smooth: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The sum over triplets, and its slopes at each negative (B x B) and at each positive (B x width)."""
+    """The sum over triplets, and its slopes at each negative (B x B) and at each positive (B x slots)."""
     total = distances.new_zeros(())
     pushes = torch.zeros_like(distances)
     pulls = torch.zeros_like(limits)
@@ -99,7 +69,7 @@ def _one_by_one(
 
 
 def _by_staircase(limits: Tensor, distances: Tensor, negative: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The same for the hinge, in O(B^2 log width)."""
+    """The same for the hinge, in O(B^2 log slots)."""
     width = limits.shape[1]
     steps, order = limits.sort(dim=1)
     below = torch.searchsorted(steps, distances, right=True).masked_fill_(negative == 0, width)

@@ -3,35 +3,33 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import torch
 from torch import Tensor
 
+from levelfield.geometry import Tuples, pair_masks, parts, products, unit
 from levelfield.losses import register
-from levelfield.losses._distances import checked, products, unit
 from levelfield.losses._logsumexp import softmax_weights
 from levelfield.losses._module import EmbeddingLoss
-from levelfield.losses._parts import parts
 from levelfield.losses._reduction import Reduction, Sum, with_gradient
 from levelfield.losses.npair import mean_square_norm, npair_of_all
-from levelfield.miners import Tuples
-from levelfield.miners._convert import pair_masks
 from levelfield.space import Float
 
 
-def angular(
-    embeddings: Tensor,
-    labels: Tensor,
-    tuples: Tuples | None = None,
-    *,
-    alpha: float = 45.0,
-    npair_weight: float = 1.0,
-    angular_weight: float = 2.0,
-    l2: float = 0.005,
-    reduction: Reduction = "mean",
-) -> Tensor:
-    """Bound the angle at a negative that sees the anchor and its positive.
+@register(
+    "angular",
+    paper="Deep Metric Learning with Angular Loss",
+    year=2017,
+    tuples="pairs",
+    reported_by=("revisiting",),
+    space={
+        "alpha": Float(20.0, 60.0),
+        "angular_weight": Float(0.1, 10.0, log=True),
+        "l2": Float(1e-4, 0.1, log=True),
+    },
+)
+class Angular(EmbeddingLoss):
+    """Bound the angle under which a negative sees a positive pair; with the N-pair loss.
 
     ``log(1 + sum_n exp(4 tan^2(alpha) (x_a + x_p) . x_n - 2 (1 + tan^2(alpha)) x_a . x_p))`` over positive
     pairs of normalised embeddings, ``angular_weight`` times, plus the N-pair loss of the embeddings as they
@@ -39,32 +37,31 @@ def angular(
     eq. 5, is garbled and is read after them). The angular part alone (weights 0 and 1, l2 0) equals
     pytorch-metric-learning's for normalised embeddings; that one does not normalise the negatives.
 
-    Args:
-        embeddings: B x D, as they come from the head.
-        labels: B.
-        tuples: A miner's choice, taken as a set; all pairs of the batch if None. The negatives of a
-            positive pair are those of its anchor.
-        alpha: The largest angle, in degrees.
-        npair_weight: Weight of the N-pair part.
-        angular_weight: Weight of the angular part (lambda in the papers).
-        l2: Weight of the mean squared length of the embeddings; it is left out where there is no pair.
-        reduction: How the losses of the positive pairs become one number.
-
-    Returns:
-        A scalar.
-
     Example:
         >>> x, y = torch.tensor([[1.0], [1.0], [-1.0]]), torch.tensor([0, 0, 1])
-        >>> angular(x, y, npair_weight=0.0, angular_weight=1.0, l2=0.0)  # log(1 + exp(-8 - 4))
+        >>> Angular(npair_weight=0.0, angular_weight=1.0, l2=0.0)(x, y)  # log(1 + exp(-8 - 4))
         tensor(6.1442e-06)
     """
-    vectors = checked(embeddings, labels)
-    positive, negative = pair_masks(labels, tuples, dtype=vectors.dtype)
-    part = angular_sum(products(unit(vectors)), positive, negative, alpha=alpha)
-    loss = angular_weight * part.reduced(reduction)
-    if npair_weight:
-        loss = loss + npair_weight * npair_of_all(vectors, labels, tuples, reduction)[0]
-    return loss + l2 * positive.amax() * mean_square_norm(vectors)
+
+    alpha: float = 45.0
+    """The largest angle, in degrees."""
+    npair_weight: float = 1.0
+    """Weight of the N-pair part."""
+    angular_weight: float = 2.0
+    """Weight of the angular part (lambda in the papers)."""
+    l2: float = 0.005
+    """Weight of the mean squared length of the embeddings; it is left out where there is no pair."""
+    reduction: Reduction = "mean"
+    """How the losses of the positive pairs become one number."""
+
+    def compute(self, vectors: Tensor, labels: Tensor, tuples: Tuples | None) -> Tensor:
+        """The formula above."""
+        positive, negative = pair_masks(labels, tuples, dtype=vectors.dtype)
+        part = angular_sum(products(unit(vectors)), positive, negative, alpha=self.alpha)
+        loss = self.angular_weight * part.reduced(self.reduction)
+        if self.npair_weight:
+            loss = loss + self.npair_weight * npair_of_all(vectors, labels, tuples, self.reduction)[0]
+        return loss + self.l2 * positive.amax() * mean_square_norm(vectors)
 
 
 def angular_sum(cosine: Tensor, positive: Tensor, negative: Tensor, *, alpha: float) -> Sum:
@@ -98,39 +95,3 @@ def angular_sum(cosine: Tensor, positive: Tensor, negative: Tensor, *, alpha: fl
             gradient[anchor, other] -= 2 * (1 + slope) * pull
     number = positive.sum()
     return Sum(with_gradient(total, cosine, gradient), number, number)
-
-
-@register(
-    "angular",
-    paper="Deep Metric Learning with Angular Loss",
-    year=2017,
-    tuples="pairs",
-    reported_by=("revisiting",),
-    space={
-        "alpha": Float(20.0, 60.0),
-        "angular_weight": Float(0.1, 10.0, log=True),
-        "l2": Float(1e-4, 0.1, log=True),
-    },
-)
-class Angular(EmbeddingLoss):
-    """Bound the angle under which a negative sees a positive pair; with the N-pair loss."""
-
-    def __init__(
-        self,
-        *,
-        alpha: float = 45.0,
-        npair_weight: float = 1.0,
-        angular_weight: float = 2.0,
-        l2: float = 0.005,
-        reduction: Reduction = "mean",
-    ) -> None:
-        super().__init__(
-            partial(
-                angular,
-                alpha=alpha,
-                npair_weight=npair_weight,
-                angular_weight=angular_weight,
-                l2=l2,
-                reduction=reduction,
-            )
-        )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any
 
 import torch
@@ -11,47 +10,56 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from levelfield.errors import UsageError
+from levelfield.geometry import unit
 from levelfield.losses import register
 from levelfield.losses._classification import ClassificationLoss, check_positive, softmax_loss
-from levelfield.losses._distances import unit
 from levelfield.losses._reduction import Reduction
 from levelfield.space import Float
 
 
-def arcface(
-    embeddings: Tensor,
-    labels: Tensor,
-    weights: Tensor,
-    *,
-    margin: float = 28.6,
-    scale: float = 64.0,
-    reduction: Reduction = "mean",
-) -> Tensor:
-    """Cross-entropy of scale * cos(angle(x, w) + margin at the sample's class).
+@register(
+    "arcface",
+    kind="classification",
+    paper="ArcFace: Additive Angular Margin Loss for Deep Face Recognition",
+    year=2019,
+    own_lr=True,
+    loss_lr=2e-3,
+    reported_by=("reality-check", "revisiting", "deep-dive", "landmarks"),
+    space={"margin": Float(0.0, 60.0), "scale": Float(1.0, 300.0, log=True)},
+)
+class ArcFace(ClassificationLoss):
+    """Softmax over cosines with a margin added to the angle to the true class.
+
+    Cross-entropy of scale * cos(angle(x, w) + margin at the sample's class).
 
     Equals pytorch-metric-learning's, but for float32 embeddings close to their class weight, where that one's
     arccosine loses the gradient; see :func:`cosine_with_margin`. "Revisiting Training Strategies" prints
     eq. 6 without the arccosine; this follows the original publication.
 
-    Args:
-        embeddings: B x D, of any length; normalised here.
-        labels: B, in 0..C-1.
-        weights: C x D, of any length; normalised here.
-        margin: In degrees, added to the angle between the sample and its class.
-        scale: Multiplies the cosines.
-        reduction: How the losses of the samples become one number.
-
-    Returns:
-        A scalar.
-
     Example:
-        >>> arcface(torch.eye(2), torch.tensor([0, 1]), torch.eye(2), margin=60.0, scale=1.0)
+        >>> loss = ArcFace(num_classes=2, embedding_size=2, margin=60.0, scale=1.0)
+        >>> loss.compute(torch.eye(2), torch.tensor([0, 1]), torch.eye(2))
         tensor(0.4741)
     """
-    samples, classes = unit(embeddings), unit(weights)
-    target = cosine_with_margin(samples, F.embedding(labels, classes), margin=margin)
-    logits = (samples @ classes.T).scatter(1, labels[:, None], target[:, None])
-    return softmax_loss(logits * scale, labels, reduction=reduction)
+
+    margin: float = 28.6
+    """In degrees, added to the angle between the sample and its class."""
+    scale: float = 64.0
+    """Multiplies the cosines."""
+    reduction: Reduction = "mean"
+    """How the losses of the samples become one number."""
+
+    def __post_init__(self) -> None:
+        check_margin(self.margin)
+        check_positive("scale", self.scale)
+        super().__post_init__()
+
+    def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
+        """The formula above."""
+        samples, classes = unit(embeddings), unit(weights)
+        target = cosine_with_margin(samples, F.embedding(labels, classes), margin=self.margin)
+        logits = (samples @ classes.T).scatter(1, labels[:, None], target[:, None])
+        return softmax_loss(logits * self.scale, labels, reduction=self.reduction)
 
 
 def cosine_with_margin(samples: Tensor, targets: Tensor, *, margin: float) -> Tensor:
@@ -100,38 +108,3 @@ def check_margin(margin: float) -> None:
     """Refuse a margin that is no angle in degrees from 0 to below 180."""
     if not 0 <= margin < 180:
         raise UsageError(f"margin is an angle in degrees, 0 or more and below 180, got {margin!r}")
-
-
-@register(
-    "arcface",
-    kind="classification",
-    paper="ArcFace: Additive Angular Margin Loss for Deep Face Recognition",
-    year=2019,
-    own_lr=True,
-    loss_lr=2e-3,
-    reported_by=("reality-check", "revisiting", "deep-dive", "landmarks"),
-    space={"margin": Float(0.0, 60.0), "scale": Float(1.0, 300.0, log=True)},
-)
-class ArcFace(ClassificationLoss):
-    """Softmax over cosines with a margin added to the angle to the true class.
-
-    Example:
-        >>> loss = ArcFace(num_classes=3, embedding_size=8)
-        >>> loss(torch.ones(4, 8), torch.tensor([0, 1, 2, 0])).ndim
-        0
-    """
-
-    def __init__(
-        self,
-        *,
-        num_classes: int,
-        embedding_size: int,
-        margin: float = 28.6,
-        scale: float = 64.0,
-        reduction: Reduction = "mean",
-        seed: int = 0,
-    ) -> None:
-        check_margin(margin)
-        check_positive("scale", scale)
-        function = partial(arcface, margin=margin, scale=scale, reduction=reduction)
-        super().__init__(function, num_classes=num_classes, embedding_size=embedding_size, seed=seed)

@@ -2,47 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from torch import Tensor
 
+from levelfield.geometry import unit
 from levelfield.losses import register
 from levelfield.losses._classification import ClassificationLoss, check_positive, softmax_loss
-from levelfield.losses._distances import unit
 from levelfield.losses._reduction import Reduction
 from levelfield.space import Float
-
-
-def cosface(
-    embeddings: Tensor,
-    labels: Tensor,
-    weights: Tensor,
-    *,
-    margin: float = 0.35,
-    scale: float = 64.0,
-    reduction: Reduction = "mean",
-) -> Tensor:
-    """Cross-entropy of scale * (cos(x, w) - margin at the sample's class). Equals pytorch-metric-learning's.
-
-    Args:
-        embeddings: B x D, of any length; normalised here.
-        labels: B, in 0..C-1.
-        weights: C x D, of any length; normalised here.
-        margin: Subtracted from the cosine to the sample's class.
-        scale: Multiplies the cosines.
-        reduction: How the losses of the samples become one number.
-
-    Returns:
-        A scalar.
-
-    Example:
-        >>> import torch
-        >>> cosface(torch.eye(2), torch.tensor([0, 1]), torch.eye(2), margin=0.5, scale=1.0)
-        tensor(0.4741)
-    """
-    cosines = unit(embeddings) @ unit(weights).T
-    penalty = cosines.new_full((len(labels), 1), -margin)
-    return softmax_loss(cosines.scatter_add(1, labels[:, None], penalty) * scale, labels, reduction=reduction)
 
 
 @register(
@@ -58,23 +24,30 @@ def cosface(
 class CosFace(ClassificationLoss):
     """Softmax over cosines with a margin subtracted from the cosine of the true class.
 
+    Cross-entropy of scale * (cos(x, w) - margin at the sample's class). Equals pytorch-metric-learning's.
+
     Example:
         >>> import torch
-        >>> loss = CosFace(num_classes=3, embedding_size=8)
-        >>> loss(torch.ones(4, 8), torch.tensor([0, 1, 2, 0])).ndim
-        0
+        >>> loss = CosFace(num_classes=2, embedding_size=2, margin=0.5, scale=1.0)
+        >>> loss.compute(torch.eye(2), torch.tensor([0, 1]), torch.eye(2))
+        tensor(0.4741)
     """
 
-    def __init__(
-        self,
-        *,
-        num_classes: int,
-        embedding_size: int,
-        margin: float = 0.35,
-        scale: float = 64.0,
-        reduction: Reduction = "mean",
-        seed: int = 0,
-    ) -> None:
-        check_positive("scale", scale)
-        function = partial(cosface, margin=margin, scale=scale, reduction=reduction)
-        super().__init__(function, num_classes=num_classes, embedding_size=embedding_size, seed=seed)
+    margin: float = 0.35
+    """Subtracted from the cosine to the sample's class."""
+    scale: float = 64.0
+    """Multiplies the cosines."""
+    reduction: Reduction = "mean"
+    """How the losses of the samples become one number."""
+
+    def __post_init__(self) -> None:
+        check_positive("scale", self.scale)
+        super().__post_init__()
+
+    def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
+        """The formula above."""
+        cosines = unit(embeddings) @ unit(weights).T
+        penalty = cosines.new_full((len(labels), 1), -self.margin)
+        return softmax_loss(
+            cosines.scatter_add(1, labels[:, None], penalty) * self.scale, labels, reduction=self.reduction
+        )

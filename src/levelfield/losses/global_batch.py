@@ -6,63 +6,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import pad
-
-from levelfield.errors import UsageError
-from levelfield.miners import Miner, Tuples
-
-
-class GlobalBatch(nn.Module):
-    """A loss over the samples of all ranks, as if one process held them all.
-
-    Every rank gathers all embeddings and labels and computes the same loss, so a pair loss sees the pairs
-    between ranks, which a loss on each rank's own batch misses. A rank keeps the gradient of its own samples;
-    nothing more is sent in the backward pass.
-
-    How gradients are scaled: DistributedDataParallel averages over the W ranks, each of which only holds the
-    part of the gradient that came through its own samples. With ``averaged`` that part is multiplied by W, so
-    that the average is the gradient of one process with the whole batch. Without, the parts add up to it: for
-    code that sums over ranks, or that does not reduce at all. The loss's own parameters get the full gradient
-    on every rank either way, and stay equal with or without averaging.
-
-    Outside of torch.distributed, or on a single rank, this is the loss alone.
-
-    Args:
-        loss: Any loss.
-        miner: Mines the global batch. A miner that draws at random must be seeded the same on every rank.
-        averaged: Whether gradients will be averaged over ranks.
-        group: The process group; None is all ranks.
-
-    Example:
-        >>> from levelfield import losses
-        >>> loss = GlobalBatch(losses.create("triplet", margin=0.5))
-        >>> loss(torch.eye(3), torch.tensor([0, 0, 1]))
-        tensor(0.5000)
-    """
-
-    def __init__(
-        self,
-        loss: nn.Module,
-        *,
-        miner: Miner | None = None,
-        averaged: bool = True,
-        group: dist.ProcessGroup | None = None,
-    ) -> None:
-        super().__init__()
-        self.loss = loss
-        self.miner = miner
-        self.averaged = averaged
-        self.group = group
-
-    def forward(self, embeddings: Tensor, labels: Tensor, tuples: Tuples | None = None) -> Tensor:
-        """The loss of all ranks' embeddings; this rank's are B x D with labels B. B may differ by rank."""
-        if tuples is not None:
-            raise UsageError("a global batch takes no tuples of one rank's batch; give it the miner instead")
-        vectors, targets = gather(embeddings, labels, averaged=self.averaged, group=self.group)
-        mined = None if self.miner is None else self.miner(vectors, targets)
-        value: Tensor = self.loss(vectors, targets, mined)
-        return value
 
 
 def gather(
@@ -70,11 +15,25 @@ def gather(
 ) -> tuple[Tensor, Tensor]:
     """The embeddings and labels of all ranks, in the order of ranks: N x D and N.
 
+    If every rank then computes the same loss of them, a pair loss sees the pairs between ranks, which a loss
+    on each rank's own batch misses. A rank keeps the gradient of its own samples; nothing more is sent in the
+    backward pass. A miner that draws at random must be seeded the same on every rank. Outside of
+    torch.distributed, or on a single rank, the inputs come back as they are.
+
     Args:
-        embeddings: This rank's, B x D; the gathered ones pass their gradient back to them.
+        embeddings: This rank's, B x D; the gathered ones pass their gradient back to them. B may differ by
+            rank.
         labels: This rank's, B.
-        averaged: See :class:`GlobalBatch`.
+        averaged: Whether gradients of the network will be averaged over the W ranks, as
+            DistributedDataParallel does. Each rank holds only the part of the gradient that came through its
+            own samples; multiplied by W, the average is the gradient of one process with the whole batch.
+            Without, the parts add up to it. A loss's own parameters get the full gradient on every rank
+            either way.
         group: The process group; None is all ranks.
+
+    Example:
+        >>> gather(torch.eye(2), torch.tensor([0, 1]))[1]
+        tensor([0, 1])
     """
     if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size(group) == 1:
         return embeddings, labels

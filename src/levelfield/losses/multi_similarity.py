@@ -2,60 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import torch
 from torch import Tensor
 
+from levelfield.geometry import Tuples, pair_masks, products, unit
 from levelfield.losses import register
-from levelfield.losses._distances import checked, products, unit
 from levelfield.losses._logsumexp import log_sum_exps
 from levelfield.losses._module import EmbeddingLoss
 from levelfield.losses._reduction import Reduction, reduce
-from levelfield.miners import Tuples
-from levelfield.miners._convert import pair_masks
 from levelfield.space import Float
-
-
-def multi_similarity(
-    embeddings: Tensor,
-    labels: Tensor,
-    tuples: Tuples | None = None,
-    *,
-    alpha: float = 2.0,
-    beta: float = 50.0,
-    base: float = 0.5,
-    reduction: Reduction = "mean",
-) -> Tensor:
-    """Soft maxima of each anchor's dissimilar positives and similar negatives.
-
-    ``1/alpha log(1 + sum_p exp(-alpha (s_ap - base))) + 1/beta log(1 + sum_n exp(beta (s_an - base)))`` over
-    all samples as anchors, with the cosine similarity s ("Revisiting Training Strategies", eq. 12, without
-    the mining of eq. 11, which is the miner ``multi_similarity``). Equals pytorch-metric-learning's.
-
-    Args:
-        embeddings: B x D.
-        labels: B.
-        tuples: A miner's choice, taken as a set; all pairs of the batch if None.
-        alpha: Sharpness for positives.
-        beta: Sharpness for negatives.
-        base: The similarity around which both turn (lambda in the paper).
-        reduction: How the losses of the anchors become one number; "mean" is over all B.
-
-    Returns:
-        A scalar.
-
-    Example:
-        >>> x = torch.tensor([[1.0], [1.0], [-1.0]])
-        >>> multi_similarity(x, torch.tensor([0, 0, 1]), alpha=1.0, beta=1.0, base=0.0)
-        tensor(0.6015)
-    """
-    similarity = products(unit(checked(embeddings, labels)))
-    positive, negative = pair_masks(labels, tuples, dtype=similarity.dtype)
-    sharpness = (positive * -(alpha + beta)).add_(beta)
-    pull, push = log_sum_exps((similarity - base) * sharpness, positive, negative, plus_one=True)
-    losses = pull / alpha + push / beta
-    return reduce(losses, torch.ones_like(losses), reduction)
 
 
 @register(
@@ -71,9 +26,32 @@ def multi_similarity(
     },
 )
 class MultiSimilarity(EmbeddingLoss):
-    """Weigh each pair by its own similarity and by those of its rivals."""
+    """Weigh each pair by its own similarity and by those of its rivals.
 
-    def __init__(
-        self, *, alpha: float = 2.0, beta: float = 50.0, base: float = 0.5, reduction: Reduction = "mean"
-    ) -> None:
-        super().__init__(partial(multi_similarity, alpha=alpha, beta=beta, base=base, reduction=reduction))
+    ``1/alpha log(1 + sum_p exp(-alpha (s_ap - base))) + 1/beta log(1 + sum_n exp(beta (s_an - base)))`` over
+    all samples as anchors, with the cosine similarity s ("Revisiting Training Strategies", eq. 12, without
+    the mining of eq. 11, which is the miner ``multi_similarity``). Equals pytorch-metric-learning's.
+
+    Example:
+        >>> x = torch.tensor([[1.0], [1.0], [-1.0]])
+        >>> MultiSimilarity(alpha=1.0, beta=1.0, base=0.0)(x, torch.tensor([0, 0, 1]))
+        tensor(0.6015)
+    """
+
+    alpha: float = 2.0
+    """Sharpness for positives."""
+    beta: float = 50.0
+    """Sharpness for negatives."""
+    base: float = 0.5
+    """The similarity around which both turn (lambda in the paper)."""
+    reduction: Reduction = "mean"
+    """How the losses of the anchors become one number; "mean" is over all B."""
+
+    def compute(self, vectors: Tensor, labels: Tensor, tuples: Tuples | None) -> Tensor:
+        """The formula above."""
+        similarity = products(unit(vectors))
+        positive, negative = pair_masks(labels, tuples, dtype=similarity.dtype)
+        sharpness = (positive * -(self.alpha + self.beta)).add_(self.beta)
+        pull, push = log_sum_exps((similarity - self.base) * sharpness, positive, negative, plus_one=True)
+        losses = pull / self.alpha + push / self.beta
+        return reduce(losses, torch.ones_like(losses), self.reduction)

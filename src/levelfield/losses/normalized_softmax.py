@@ -2,46 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from torch import Tensor
 
+from levelfield.geometry import unit
 from levelfield.losses import register
 from levelfield.losses._classification import ClassificationLoss, check_positive, softmax_loss
-from levelfield.losses._distances import unit
 from levelfield.losses._reduction import Reduction
 from levelfield.space import Float
-
-
-def normalized_softmax(
-    embeddings: Tensor,
-    labels: Tensor,
-    weights: Tensor,
-    *,
-    temperature: float = 0.05,
-    reduction: Reduction = "mean",
-) -> Tensor:
-    """-log softmax(cos(x, w) / temperature) at each sample's class.
-
-    "Revisiting Training Strategies" prints eq. 19 without the sample's own class in the denominator; this
-    follows the original publication, as pytorch-metric-learning does, which it equals.
-
-    Args:
-        embeddings: B x D, of any length; normalised here.
-        labels: B, in 0..C-1.
-        weights: C x D, of any length; normalised here.
-        temperature: Divides the cosines.
-        reduction: How the losses of the samples become one number.
-
-    Returns:
-        A scalar.
-
-    Example:
-        >>> import torch
-        >>> normalized_softmax(torch.eye(2), torch.tensor([0, 1]), torch.eye(2), temperature=1.0)
-        tensor(0.3133)
-    """
-    return softmax_loss(unit(embeddings) @ unit(weights).T / temperature, labels, reduction=reduction)
 
 
 @register(
@@ -57,24 +24,31 @@ def normalized_softmax(
 class NormalizedSoftmax(ClassificationLoss):
     """Cross-entropy over cosine similarities to one weight per class.
 
+    -log softmax(cos(x, w) / temperature) at each sample's class.
+
+    "Revisiting Training Strategies" prints eq. 19 without the sample's own class in the denominator; this
+    follows the original publication, as pytorch-metric-learning does, which it equals.
+
     The default temperature is the paper's; the optima of the "Reality Check" lie at 0.063 to 0.109.
 
     Example:
         >>> import torch
-        >>> loss = NormalizedSoftmax(num_classes=3, embedding_size=8)
-        >>> loss(torch.ones(4, 8), torch.tensor([0, 1, 2, 0])).ndim
-        0
+        >>> loss = NormalizedSoftmax(num_classes=2, embedding_size=2, temperature=1.0)
+        >>> loss.compute(torch.eye(2), torch.tensor([0, 1]), torch.eye(2))
+        tensor(0.3133)
     """
 
-    def __init__(
-        self,
-        *,
-        num_classes: int,
-        embedding_size: int,
-        temperature: float = 0.05,
-        reduction: Reduction = "mean",
-        seed: int = 0,
-    ) -> None:
-        check_positive("temperature", temperature)
-        function = partial(normalized_softmax, temperature=temperature, reduction=reduction)
-        super().__init__(function, num_classes=num_classes, embedding_size=embedding_size, seed=seed)
+    temperature: float = 0.05
+    """Divides the cosines."""
+    reduction: Reduction = "mean"
+    """How the losses of the samples become one number."""
+
+    def __post_init__(self) -> None:
+        check_positive("temperature", self.temperature)
+        super().__post_init__()
+
+    def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
+        """The formula above."""
+        return softmax_loss(
+            unit(embeddings) @ unit(weights).T / self.temperature, labels, reduction=self.reduction
+        )

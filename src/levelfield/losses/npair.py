@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Literal, TypeAlias
 
 import torch
@@ -10,28 +9,26 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, softplus
 
 from levelfield.errors import UsageError
+from levelfield.geometry import Tuples, pair_masks, products
 from levelfield.losses import register
-from levelfield.losses._distances import checked, products
 from levelfield.losses._logsumexp import log_sum_exp
 from levelfield.losses._module import EmbeddingLoss
 from levelfield.losses._reduction import Reduction, Sum, reduce
-from levelfield.miners import Tuples
-from levelfield.miners._convert import pair_masks
 from levelfield.space import Float
 
 Choice: TypeAlias = Literal["all", "class"]
 
 
-def npair(
-    embeddings: Tensor,
-    labels: Tensor,
-    tuples: Tuples | None = None,
-    *,
-    l2: float = 0.005,
-    pairs: Choice = "all",
-    reduction: Reduction = "mean",
-) -> Tensor:
-    """Each positive pair against many negatives, on embeddings that are not normalised.
+@register(
+    "npair",
+    paper="Improved Deep Metric Learning with Multi-class N-pair Loss Objective",
+    year=2016,
+    tuples="pairs",
+    reported_by=("revisiting", "deep-dive"),
+    space={"l2": Float(1e-4, 0.1, log=True)},
+)
+class NPair(EmbeddingLoss):
+    """Weigh each positive pair against many negatives at once, without normalisation.
 
     ``log(1 + sum_n exp(x_a . x_n - x_a . x_p))`` over positive pairs, plus ``l2 * mean |x|^2``. With
     ``pairs`` "all" these are all positive pairs and all negatives of the batch ("Revisiting Training
@@ -39,33 +36,31 @@ def npair(
     class, and the negatives are the second ones of the other classes (Sohn's N-pair batch, and what
     pytorch-metric-learning computes once told not to normalise, but for the regulariser).
 
-    Args:
-        embeddings: B x D, as they come from the head.
-        labels: B.
-        tuples: A miner's choice for "all", taken as a set; all pairs of the batch if None.
-        l2: Weight of the mean squared length of the embeddings; it is left out where there is no pair.
-        pairs: Which pairs to use.
-        reduction: How the losses of the positive pairs become one number.
-
-    Returns:
-        A scalar.
-
     Example:
-        >>> npair(torch.tensor([[1.0], [1.0], [-1.0]]), torch.tensor([0, 0, 1]), l2=0.0)
+        >>> NPair(l2=0.0)(torch.tensor([[1.0], [1.0], [-1.0]]), torch.tensor([0, 0, 1]))
         tensor(0.1269)
     """
-    vectors = checked(embeddings, labels)
-    if pairs == "class":
-        if tuples is not None:
-            raise UsageError(
-                'npair with pairs="class" picks its own pairs; drop the miner or set pairs="all"'
-            )
-        loss, exists = _npair_of_classes(vectors, labels, reduction)
-    elif pairs == "all":
-        loss, exists = npair_of_all(vectors, labels, tuples, reduction)
-    else:
-        raise UsageError(f'npair has no pairs="{pairs}"; choose "all" or "class"')
-    return loss + l2 * exists * mean_square_norm(vectors)
+
+    l2: float = 0.005
+    """Weight of the mean squared length of the embeddings; it is left out where there is no pair."""
+    pairs: Choice = "all"
+    """Which pairs to use."""
+    reduction: Reduction = "mean"
+    """How the losses of the positive pairs become one number."""
+
+    def compute(self, vectors: Tensor, labels: Tensor, tuples: Tuples | None) -> Tensor:
+        """The formula above."""
+        if self.pairs == "class":
+            if tuples is not None:
+                raise UsageError(
+                    'npair with pairs="class" picks its own pairs; drop the miner or set pairs="all"'
+                )
+            loss, exists = _npair_of_classes(vectors, labels, self.reduction)
+        elif self.pairs == "all":
+            loss, exists = npair_of_all(vectors, labels, tuples, self.reduction)
+        else:
+            raise UsageError(f'npair has no pairs="{self.pairs}"; choose "all" or "class"')
+        return loss + self.l2 * exists * mean_square_norm(vectors)
 
 
 def npair_of_all(
@@ -106,18 +101,3 @@ def mean_square_norm(vectors: Tensor) -> Tensor:
         tensor(13.)
     """
     return vectors.square().sum() / max(len(vectors), 1)
-
-
-@register(
-    "npair",
-    paper="Improved Deep Metric Learning with Multi-class N-pair Loss Objective",
-    year=2016,
-    tuples="pairs",
-    reported_by=("revisiting", "deep-dive"),
-    space={"l2": Float(1e-4, 0.1, log=True)},
-)
-class NPair(EmbeddingLoss):
-    """Weigh each positive pair against many negatives at once, without normalisation."""
-
-    def __init__(self, *, l2: float = 0.005, pairs: Choice = "all", reduction: Reduction = "mean") -> None:
-        super().__init__(partial(npair, l2=l2, pairs=pairs, reduction=reduction))

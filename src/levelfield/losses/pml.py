@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from levelfield.geometry import Tuples
 from levelfield.losses import LossCard, registry
 from levelfield.losses._classification import check_labels
-from levelfield.miners import Tuples
-from levelfield.miners._pml import (
+from levelfield.miners.pml_bridge import (
     factory,
     find_class,
     module,

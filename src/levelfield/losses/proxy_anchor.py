@@ -2,46 +2,71 @@
 
 from __future__ import annotations
 
-from functools import partial
+import math
 
 import torch
 from torch import Tensor
 
+from levelfield.geometry import unit
 from levelfield.losses import register
 from levelfield.losses._classification import ClassificationLoss, check_positive
-from levelfield.losses._distances import unit
 from levelfield.losses._logsumexp import log_sum_exp
 from levelfield.space import Float
 
 
-def proxy_anchor(
-    embeddings: Tensor, labels: Tensor, weights: Tensor, *, margin: float = 0.1, alpha: float = 32.0
-) -> Tensor:
-    """Attraction to and repulsion from every proxy, smoothed over the samples of the batch.
+@register(
+    "proxy_anchor",
+    kind="classification",
+    paper="Proxy Anchor Loss for Deep Metric Learning",
+    year=2020,
+    own_lr=True,
+    loss_lr=1e-2,
+    reported_by=("deep-dive",),
+    space={"margin": Float(0.0, 1.0), "alpha": Float(1.0, 100.0, log=True)},
+)
+class ProxyAnchor(ClassificationLoss):
+    """Each class's proxy pulls its samples and pushes all others, the hardest most.
+
+    Attraction to and repulsion from every proxy, smoothed over the samples of the batch.
 
     The mean over proxies with a positive in the batch of log(1 + sum exp(-alpha (s - margin))) over their
     samples, plus the mean over all proxies of log(1 + sum exp(alpha (s + margin))) over all other samples;
     s are cosines. The two means are the reduction. Equals pytorch-metric-learning's.
 
-    Args:
-        embeddings: B x D, of any length; normalised here.
-        labels: B, in 0..C-1.
-        weights: C x D proxies, of any length; normalised here.
-        margin: Cosines are led above the margin, or below minus the margin.
-        alpha: Multiplies the cosines.
-
-    Returns:
-        A scalar.
+    Proxies start as N(0, 2 / num_classes), as the authors' do, and learn at a hundred times their network's
+    rate of 1e-4.
 
     Example:
-        >>> proxy_anchor(torch.eye(2), torch.tensor([0, 1]), torch.eye(2), margin=0.0, alpha=1.0)
+        >>> loss = ProxyAnchor(num_classes=2, embedding_size=2, margin=0.0, alpha=1.0)
+        >>> loss.compute(torch.eye(2), torch.tensor([0, 1]), torch.eye(2))
         tensor(1.0064)
     """
-    samples, proxies = unit(embeddings), unit(weights)
-    cosines = proxies @ samples.T
-    own = own_samples(labels, cosines)
-    push = log_sum_exp(alpha * (cosines + margin), 1 - own, plus_one=True).mean()
-    return attraction(cosines, own, margin=margin, alpha=alpha) + push
+
+    margin: float = 0.1
+    """Cosines are led above the margin, or below minus the margin."""
+    alpha: float = 32.0
+    """Multiplies the cosines."""
+
+    def __post_init__(self) -> None:
+        check_positive("alpha", self.alpha)
+        super().__post_init__()
+
+    def start_std(self) -> float:
+        """That of the authors' proxies."""
+        return proxy_std(self.num_classes)
+
+    def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
+        """The formula above."""
+        samples, proxies = unit(embeddings), unit(weights)
+        cosines = proxies @ samples.T
+        own = own_samples(labels, cosines)
+        push = log_sum_exp(self.alpha * (cosines + self.margin), 1 - own, plus_one=True).mean()
+        return attraction(cosines, own, margin=self.margin, alpha=self.alpha) + push
+
+
+def proxy_std(num_classes: int) -> float:
+    """The spread of the authors' starting proxies: N(0, 2 / num_classes)."""
+    return math.sqrt(2 / num_classes)
 
 
 def attraction(cosines: Tensor, own: Tensor, *, margin: float, alpha: float) -> Tensor:
@@ -65,40 +90,3 @@ def own_samples(labels: Tensor, cosines: Tensor) -> Tensor:
     """One where the sample is of the class, else zero: C x B, as ``cosines`` are, from ``labels`` (B)."""
     classes = torch.arange(len(cosines), device=labels.device)
     return (classes[:, None] == labels).to(cosines.dtype)
-
-
-@register(
-    "proxy_anchor",
-    kind="classification",
-    paper="Proxy Anchor Loss for Deep Metric Learning",
-    year=2020,
-    own_lr=True,
-    loss_lr=1e-2,
-    reported_by=("deep-dive",),
-    space={"margin": Float(0.0, 1.0), "alpha": Float(1.0, 100.0, log=True)},
-)
-class ProxyAnchor(ClassificationLoss):
-    """Each class's proxy pulls its samples and pushes all others, the hardest most.
-
-    Proxies start as N(0, 2 / num_classes), as the authors' do, and learn at a hundred times their network's
-    rate of 1e-4.
-
-    Example:
-        >>> loss = ProxyAnchor(num_classes=3, embedding_size=8)
-        >>> loss(torch.ones(4, 8), torch.tensor([0, 1, 2, 0])).ndim
-        0
-    """
-
-    def __init__(
-        self,
-        *,
-        num_classes: int,
-        embedding_size: int,
-        margin: float = 0.1,
-        alpha: float = 32.0,
-        seed: int = 0,
-    ) -> None:
-        std = (2 / max(num_classes, 1)) ** 0.5
-        check_positive("alpha", alpha)
-        function = partial(proxy_anchor, margin=margin, alpha=alpha)
-        super().__init__(function, num_classes=num_classes, embedding_size=embedding_size, seed=seed, std=std)

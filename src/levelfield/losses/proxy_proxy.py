@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Literal
 
 import torch
@@ -10,51 +9,70 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from levelfield.errors import UsageError
+from levelfield.geometry import unit
 from levelfield.losses import register
 from levelfield.losses._classification import ClassificationLoss, check_positive
-from levelfield.losses._distances import unit
 from levelfield.losses._logsumexp import log_sum_exp
-from levelfield.losses.proxy_anchor import attraction, own_samples
+from levelfield.losses.proxy_anchor import attraction, own_samples, proxy_std
 from levelfield.space import Choice, Float
 
 MOST_AT_ONCE = 2**24  # similarities of proxies held at a time: 64 MB in float32
 
 
-def proxy_proxy(
-    embeddings: Tensor,
-    labels: Tensor,
-    weights: Tensor,
-    *,
-    margin: float = 0.1,
-    alpha: float = 32.0,
-    variant: Literal[1, 2] = 2,
-) -> Tensor:
-    """Proxy Anchor's attraction, plus a repulsion between the proxies themselves.
+@register(
+    "proxy_proxy",
+    kind="classification",
+    paper="Metric Learning: A Deep Dive",
+    year=2020,
+    own_lr=True,
+    loss_lr=1e-2,
+    reported_by=("deep-dive",),
+    space={"margin": Float(0.0, 1.0), "alpha": Float(1.0, 100.0, log=True), "variant": Choice(1, 2)},
+)
+class ProxyProxy(ClassificationLoss):
+    """Samples are pulled to their proxy, and the proxies push each other apart.
+
+    Proxy Anchor's attraction, plus a repulsion between the proxies themselves.
 
     The repulsion is the mean over all proxies w of log(1 + sum over other proxies v of
     exp(alpha (s(w, v) + margin))). Variant 1 takes s(w, v) = w.v; variant 2, with which the "Deep Dive"
     thesis made its experiments, s(w, v) = sum over the samples x of the batch of (w.x)(x.v), so that batch
     and proxies shape each other. All vectors are of unit length. The means are the reduction.
 
-    Args:
-        embeddings: B x D, of any length; normalised here.
-        labels: B, in 0..C-1.
-        weights: C x D proxies, of any length; normalised here.
-        margin: Added to the similarities of proxies, subtracted from those of samples with their proxy.
-        alpha: Multiplies the similarities.
-        variant: 1 or 2.
-
-    Returns:
-        A scalar.
+    The thesis prints no hyperparameters for it; the defaults and the starting proxies are Proxy Anchor's,
+    from which it is made.
 
     Example:
-        >>> proxy_proxy(torch.eye(2), torch.tensor([0, 1]), torch.eye(2), margin=0.0, alpha=1.0)
+        >>> loss = ProxyProxy(num_classes=2, embedding_size=2, margin=0.0, alpha=1.0)
+        >>> loss.compute(torch.eye(2), torch.tensor([0, 1]), torch.eye(2))
         tensor(1.0064)
     """
-    samples, proxies = unit(embeddings), unit(weights)
-    cosines = proxies @ samples.T
-    pull = attraction(cosines, own_samples(labels, cosines), margin=margin, alpha=alpha)
-    return pull + repulsion(proxies if variant == 1 else cosines, margin=margin, alpha=alpha)
+
+    margin: float = 0.1
+    """Added to the similarities of proxies, subtracted from those of samples with their proxy."""
+    alpha: float = 32.0
+    """Multiplies the similarities."""
+    variant: Literal[1, 2] = 2
+    """1 or 2."""
+
+    def __post_init__(self) -> None:
+        check_positive("alpha", self.alpha)
+        if self.variant not in (1, 2):
+            raise UsageError(f"variant must be 1 or 2, got {self.variant!r}")
+        super().__post_init__()
+
+    def start_std(self) -> float:
+        """That of Proxy Anchor's proxies."""
+        return proxy_std(self.num_classes)
+
+    def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
+        """The formula above."""
+        samples, proxies = unit(embeddings), unit(weights)
+        cosines = proxies @ samples.T
+        pull = attraction(cosines, own_samples(labels, cosines), margin=self.margin, alpha=self.alpha)
+        return pull + repulsion(
+            proxies if self.variant == 1 else cosines, margin=self.margin, alpha=self.alpha
+        )
 
 
 def repulsion(rows: Tensor, *, margin: float, alpha: float) -> Tensor:
@@ -79,43 +97,3 @@ def repulsion(rows: Tensor, *, margin: float, alpha: float) -> Tensor:
     blocks = [(first, min(first + size, count)) for first in range(0, count, size)]
     sums = [checkpoint(block, *ends, use_reentrant=False, preserve_rng_state=False) for ends in blocks]
     return torch.stack(sums).sum() / count
-
-
-@register(
-    "proxy_proxy",
-    kind="classification",
-    paper="Metric Learning: A Deep Dive",
-    year=2020,
-    own_lr=True,
-    loss_lr=1e-2,
-    reported_by=("deep-dive",),
-    space={"margin": Float(0.0, 1.0), "alpha": Float(1.0, 100.0, log=True), "variant": Choice(1, 2)},
-)
-class ProxyProxy(ClassificationLoss):
-    """Samples are pulled to their proxy, and the proxies push each other apart.
-
-    The thesis prints no hyperparameters for it; the defaults and the starting proxies are Proxy Anchor's,
-    from which it is made.
-
-    Example:
-        >>> loss = ProxyProxy(num_classes=3, embedding_size=8, variant=1)
-        >>> loss(torch.ones(4, 8), torch.tensor([0, 1, 2, 0])).ndim
-        0
-    """
-
-    def __init__(
-        self,
-        *,
-        num_classes: int,
-        embedding_size: int,
-        margin: float = 0.1,
-        alpha: float = 32.0,
-        variant: Literal[1, 2] = 2,
-        seed: int = 0,
-    ) -> None:
-        std = (2 / max(num_classes, 1)) ** 0.5
-        check_positive("alpha", alpha)
-        if variant not in (1, 2):
-            raise UsageError(f"variant must be 1 or 2, got {variant!r}")
-        function = partial(proxy_proxy, margin=margin, alpha=alpha, variant=variant)
-        super().__init__(function, num_classes=num_classes, embedding_size=embedding_size, seed=seed, std=std)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
+import math
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from levelfield.errors import UsageError
+from levelfield.geometry import unit
 from levelfield.losses import register
 from levelfield.losses._classification import (
     ClassificationLoss,
@@ -16,57 +17,92 @@ from levelfield.losses._classification import (
     check_positive,
     softmax_loss,
 )
-from levelfield.losses._distances import unit
 from levelfield.losses._reduction import Reduction
+from levelfield.options import Size
 from levelfield.space import Float, Int
 
 
-def soft_triple(
-    embeddings: Tensor,
-    labels: Tensor,
-    weights: Tensor,
-    *,
-    la: float = 20.0,
-    gamma: float = 0.1,
-    reg_weight: float = 0.2,
-    margin: float = 0.01,
-    centers: int = 10,
-    reduction: Reduction = "mean",
-) -> Tensor:
-    """Cross-entropy of la * (S - margin at the sample's class), plus a term that merges centres of a class.
+@register(
+    "soft_triple",
+    kind="classification",
+    paper="SoftTriple Loss: Deep Metric Learning Without Triplet Sampling",
+    year=2019,
+    own_lr=True,
+    loss_lr=1e-4,
+    reported_by=("reality-check", "revisiting", "deep-dive", "landmarks"),
+    space={
+        "la": Float(1.0, 100.0, log=True),
+        "gamma": Float(0.01, 100.0, log=True),
+        "reg_weight": Float(0.0, 1.0),
+        "margin": Float(0.0, 1.0),
+        "centers": Int(1, 20),
+    },
+)
+class SoftTriple(ClassificationLoss):
+    """Softmax over classes that have several centres each.
+
+    Cross-entropy of la * (S - margin at the sample's class), plus a term that merges centres of a class.
 
     S(x, c) = sum over the centres w of class c of softmax(x.w / gamma) * x.w. ("Revisiting Training
     Strategies" prints eq. 16 without the last factor; this follows the original publication.) Equals
     pytorch-metric-learning's with its SparseCentersRegularizer weighted by ``reg_weight``, but for the
     constant under the root, which is 1e-5 here as in the authors' code.
 
-    Args:
-        embeddings: B x D, of any length; normalised here.
-        labels: B, in 0..C-1.
-        weights: (C * centers) x D, the centres of a class in consecutive rows; normalised here.
-        la: Multiplies the similarities.
-        gamma: Divides the similarities in the softmax over centres. The optima of the "Reality Check", 19 to
-            59, make that softmax all but flat.
-        reg_weight: The weight of :func:`spread`; tau in the paper.
-        margin: Subtracted from the similarity to the sample's class; delta in the paper.
-        centers: Centres per class; K in the paper.
-        reduction: How the losses of the samples become one number, before the term is added.
-
-    Returns:
-        A scalar.
+    The centres start with the spread that the authors' code gives them, 1 / sqrt(3 * classes * centers).
 
     Example:
         >>> centers = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
         >>> labels = torch.tensor([0, 1])
-        >>> soft_triple(torch.eye(2), labels, centers, la=1.0, reg_weight=0.0, margin=0.0, centers=2)
+        >>> options = {"la": 1.0, "reg_weight": 0.0, "margin": 0.0, "centers": 2}
+        >>> loss = SoftTriple(num_classes=2, embedding_size=2, **options)
+        >>> loss.compute(torch.eye(2), labels, centers)
         tensor(0.3133)
     """
-    samples, vectors = unit(embeddings), unit(weights)
-    similarities: Tensor = _SoftMaximum.apply(samples, vectors, centers, gamma)
-    penalty = similarities.new_full((len(labels), 1), -margin)
-    logits = similarities.T.scatter_add(1, labels[:, None], penalty) * la
-    loss = softmax_loss(logits, labels, reduction=reduction)
-    return loss + reg_weight * spread(vectors, centers) if centers > 1 and reg_weight else loss
+
+    la: float = 20.0
+    """Multiplies the similarities."""
+    gamma: float = 0.1
+    """Divides the similarities in the softmax over centres.
+
+    The optima of the "Reality Check", 19 to 59, make that softmax all but flat.
+    """
+    reg_weight: float = 0.2
+    """The weight of :func:`spread`; tau in the paper."""
+    margin: float = 0.01
+    """Subtracted from the similarity to the sample's class; delta in the paper."""
+    centers: Size = 10
+    """Centres per class; K in the paper."""
+    reduction: Reduction = "mean"
+    """How the losses of the samples become one number, before the term is added."""
+
+    def __post_init__(self) -> None:
+        check_count("centers", self.centers)
+        check_positive("la", self.la)
+        check_positive("gamma", self.gamma)
+        if not self.reg_weight >= 0:
+            raise UsageError(f"reg_weight must be 0 or more, got {self.reg_weight!r}")
+        super().__post_init__()
+
+    def vectors_per_class(self) -> int:
+        """K."""
+        return self.centers
+
+    def start_std(self) -> float:
+        """That of the authors' centres."""
+        return 1 / math.sqrt(3 * self.num_classes * self.centers)
+
+    def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
+        """The formula above."""
+        samples, vectors = unit(embeddings), unit(weights)
+        similarities: Tensor = _SoftMaximum.apply(samples, vectors, self.centers, self.gamma)
+        penalty = similarities.new_full((len(labels), 1), -self.margin)
+        logits = similarities.T.scatter_add(1, labels[:, None], penalty) * self.la
+        loss = softmax_loss(logits, labels, reduction=self.reduction)
+        return (
+            loss + self.reg_weight * spread(vectors, self.centers)
+            if self.centers > 1 and self.reg_weight
+            else loss
+        )
 
 
 def spread(vectors: Tensor, centers: int) -> Tensor:
@@ -127,67 +163,3 @@ class _SoftMaximum(torch.autograd.Function):
         steep = (slopes * gradient[:, None]).view(len(vectors), len(samples))
         with torch.autocast(samples.device.type, enabled=False):
             return steep.T @ vectors, steep @ samples, None, None
-
-
-@register(
-    "soft_triple",
-    kind="classification",
-    paper="SoftTriple Loss: Deep Metric Learning Without Triplet Sampling",
-    year=2019,
-    own_lr=True,
-    loss_lr=1e-4,
-    reported_by=("reality-check", "revisiting", "deep-dive", "landmarks"),
-    space={
-        "la": Float(1.0, 100.0, log=True),
-        "gamma": Float(0.01, 100.0, log=True),
-        "reg_weight": Float(0.0, 1.0),
-        "margin": Float(0.0, 1.0),
-        "centers": Int(1, 20),
-    },
-)
-class SoftTriple(ClassificationLoss):
-    """Softmax over classes that have several centres each.
-
-    The centres start with the spread that the authors' code gives them, 1 / sqrt(3 * classes * centers).
-
-    Example:
-        >>> loss = SoftTriple(num_classes=3, embedding_size=8)
-        >>> loss(torch.ones(4, 8), torch.tensor([0, 1, 2, 0])).ndim
-        0
-    """
-
-    def __init__(
-        self,
-        *,
-        num_classes: int,
-        embedding_size: int,
-        la: float = 20.0,
-        gamma: float = 0.1,
-        reg_weight: float = 0.2,
-        margin: float = 0.01,
-        centers: int = 10,
-        reduction: Reduction = "mean",
-        seed: int = 0,
-    ) -> None:
-        check_count("centers", centers)
-        check_positive("la", la)
-        check_positive("gamma", gamma)
-        if not reg_weight >= 0:
-            raise UsageError(f"reg_weight must be 0 or more, got {reg_weight!r}")
-        function = partial(
-            soft_triple,
-            la=la,
-            gamma=gamma,
-            reg_weight=reg_weight,
-            margin=margin,
-            centers=centers,
-            reduction=reduction,
-        )
-        super().__init__(
-            function,
-            num_classes=num_classes,
-            embedding_size=embedding_size,
-            seed=seed,
-            std=(3 * max(num_classes, 1) * centers) ** -0.5,
-            vectors_per_class=centers,
-        )

@@ -3,56 +3,16 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import torch
 from torch import Tensor
 
+from levelfield.geometry import Tuples, pair_masks, products, unit
 from levelfield.losses import register
-from levelfield.losses._distances import checked, products, unit
 from levelfield.losses._logsumexp import log_sum_exp
 from levelfield.losses._module import EmbeddingLoss
 from levelfield.losses._reduction import Reduction, reduce
-from levelfield.miners import Tuples
-from levelfield.miners._convert import pair_masks
 from levelfield.space import Float
-
-
-def supcon(
-    embeddings: Tensor,
-    labels: Tensor,
-    tuples: Tuples | None = None,
-    *,
-    temperature: float = 0.1,
-    reduction: Reduction = "mean",
-) -> Tensor:
-    """The mean log-probability of an anchor's positives among all others, by softmax.
-
-    ``-1/|P(a)| sum_p log(exp(s_ap / t) / sum_{k != a} exp(s_ak / t))`` over the anchors that have a positive
-    (the paper's L_out), with the cosine similarity s. With reduction "mean_nonzero" it equals
-    pytorch-metric-learning's, but for a batch without negatives, where that one returns zero and the
-    paper's formula does not.
-
-    Args:
-        embeddings: B x D.
-        labels: B.
-        tuples: A miner's choice, taken as a set; all pairs of the batch if None.
-        temperature: Divides the similarities.
-        reduction: How the losses of the anchors become one number.
-
-    Returns:
-        A scalar.
-
-    Example:
-        >>> supcon(torch.tensor([[1.0], [1.0], [-1.0]]), torch.tensor([0, 0, 1]), temperature=1.0)
-        tensor(0.1269)
-    """
-    similarity = products(unit(checked(embeddings, labels)) / math.sqrt(temperature))
-    positive, negative = pair_masks(labels, tuples, dtype=similarity.dtype)
-    number = positive.sum(1)
-    mean = (similarity * positive).sum(1) / number.clamp(min=1)
-    losses = torch.where(number > 0, log_sum_exp(similarity, positive + negative) - mean, 0.0)
-    return reduce(losses, number.clamp(max=1), reduction)
 
 
 @register(
@@ -63,7 +23,28 @@ def supcon(
     space={"temperature": Float(1e-4, 1.0, log=True)},
 )
 class SupCon(EmbeddingLoss):
-    """Softmax cross-entropy of all of an anchor's positives against the whole batch."""
+    """Softmax cross-entropy of all of an anchor's positives against the whole batch.
 
-    def __init__(self, *, temperature: float = 0.1, reduction: Reduction = "mean") -> None:
-        super().__init__(partial(supcon, temperature=temperature, reduction=reduction))
+    ``-1/|P(a)| sum_p log(exp(s_ap / t) / sum_{k != a} exp(s_ak / t))`` over the anchors that have a positive
+    (the paper's L_out), with the cosine similarity s. With reduction "mean_nonzero" it equals
+    pytorch-metric-learning's, but for a batch without negatives, where that one returns zero and the
+    paper's formula does not.
+
+    Example:
+        >>> SupCon(temperature=1.0)(torch.tensor([[1.0], [1.0], [-1.0]]), torch.tensor([0, 0, 1]))
+        tensor(0.1269)
+    """
+
+    temperature: float = 0.1
+    """Divides the similarities."""
+    reduction: Reduction = "mean"
+    """How the losses of the anchors become one number."""
+
+    def compute(self, vectors: Tensor, labels: Tensor, tuples: Tuples | None) -> Tensor:
+        """The formula above."""
+        similarity = products(unit(vectors) / math.sqrt(self.temperature))
+        positive, negative = pair_masks(labels, tuples, dtype=similarity.dtype)
+        number = positive.sum(1)
+        mean = (similarity * positive).sum(1) / number.clamp(min=1)
+        losses = torch.where(number > 0, log_sum_exp(similarity, positive + negative) - mean, 0.0)
+        return reduce(losses, number.clamp(max=1), self.reduction)

@@ -5,17 +5,24 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from levelfield import batches, losses, miners
 from levelfield.config import BatchSpec, MethodSpec
 from levelfield.errors import UsageError, did_you_mean
 from levelfield.losses import regularisers
-from levelfield.space import Choice, Dimension, Float, Int, Space, Value, describe
+from levelfield.options import Positive, annotation_of, check_value
+from levelfield.space import Choice, Dimension, Float, Int, Space, Value, describe, values_of
 
 LOSS_LR = "loss_lr"
 LOSS_LR_RANGE = Float(1e-6, 1.0, log=True)
-ADDITIONS = ("mixup.alpha", "memory.capacity", "memory.start")
+ADDITIONS: Mapping[str, Any] = {
+    "mixup.alpha": Positive,
+    "memory.capacity": Annotated[int, Field(ge=1, le=10_000_000)],
+    "memory.start": Annotated[int, Field(ge=0)],
+}
 
 
 @dataclass(frozen=True)
@@ -99,9 +106,10 @@ class Method:
             return batch.samples_per_class_classification
         return batch.samples_per_class
 
-    def check(self, hyperparameters: Mapping[str, Value]) -> None:
-        """Refuse names that the method does not have and values outside their range."""
+    def check(self, hyperparameters: Mapping[str, Value]) -> dict[str, Value]:
+        """The values as the parts take them; refused are unknown names, wrong types, values out of range."""
         known = self.parameters
+        checked: dict[str, Value] = {}
         full = replace(self, fixed={}).space
         for name, value in hyperparameters.items():
             if name not in known:
@@ -113,6 +121,24 @@ class Method:
                     f"method {self.name}: {name} = {value} is outside its range {describe(full[name])}; "
                     f"choose a value inside, or widen the range with `space: {{{name}: [low, high]}}`"
                 )
+            checked[name] = self._typed(name, value)
+        return checked
+
+    def _typed(self, name: str, value: Value) -> Value:
+        part, _, option = name.rpartition(".")
+        match part:
+            case "":
+                annotation = (
+                    Positive if name == LOSS_LR else annotation_of(losses.registry[self.loss].target, name)
+                )
+            case "miner":
+                annotation = annotation_of(miners.registry[str(self.miner)].target, option)
+            case "sampler":
+                annotation = annotation_of(batches.registry[self.sampler].target, option)
+            case _:
+                annotation = ADDITIONS.get(name, Positive)
+        typed: Value = check_value(value, annotation, name=f"method {self.name}: {name}")
+        return typed
 
 
 def part_options(hyperparameters: Mapping[str, Value], part: str) -> dict[str, Value]:
@@ -148,8 +174,9 @@ def apply_spec(method: Method, spec: MethodSpec) -> Method:
         if name not in changed.parameters:
             hint = did_you_mean(name, changed.parameters)
             raise UsageError(f'method {spec.name} has no hyperparameter "{name}" to search{hint}')
-    changed.check(changed.fixed)
-    return changed
+        for value in values_of(changed.ranges[name]):
+            changed._typed(name, value)
+    return replace(changed, fixed=changed.check(changed.fixed))
 
 
 def parse_range(name: str, value: list[Value]) -> Dimension:
@@ -168,7 +195,7 @@ def parse_range(name: str, value: list[Value]) -> Dimension:
     match value[2:]:
         case ["log"]:
             options = {"log": True}
-        case ["step", step]:
+        case ["step", int() | float() as step]:
             options = {"step": step}
     try:
         if len(numbers) != 2 + ("step" in options) or len(value) != len(numbers) + len(options):

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from levelfield.metrics._clusters import Contingency
 from levelfield.metrics._correlation import Correlation, correlation
 from levelfield.metrics._evaluate import DEFAULT, evaluate
-from levelfield.metrics._hits import Hits
 from levelfield.metrics._registry import MetricCard, card, register, registry, resolve, selection_sign
+from levelfield.metrics._relevance import Hits
 from levelfield.metrics._scores import Scores
-from levelfield.metrics._spectrum import spectrum
+from levelfield.metrics.structure import Space, spectrum
 
 __all__ = [
     "DEFAULT",
+    "Contingency",
     "Correlation",
     "Hits",
     "MetricCard",
     "Scores",
+    "Space",
     "card",
     "correlation",
     "evaluate",

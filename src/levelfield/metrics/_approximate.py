@@ -14,11 +14,10 @@ import torch
 from torch import Tensor
 
 from levelfield.errors import UsageError
-from levelfield.metrics._candidates import Candidates, exact_order, ranked
-from levelfield.metrics._hits import Hits
-from levelfield.metrics._search import Task
-from levelfield.metrics._sorting import measured
-from levelfield.metrics._vectors import PIECE, steps
+from levelfield.metrics._exact import Candidates, distances_of_pairs, exact_order, hits_in_order
+from levelfield.metrics._relevance import Hits
+from levelfield.metrics._sieve import Task
+from levelfield.metrics._vectors import PIECE, row_blocks
 from levelfield.seeds import torch_generator
 
 TRAINING_ROWS = 200_000
@@ -39,34 +38,34 @@ class ApproximateSearch:
         self._index = _build(task, spec, seed)
 
     def hits(self, rows: Tensor) -> Iterator[tuple[Tensor, Hits]]:
-        """As :func:`levelfield.metrics._search.search`, of the items that the index finds."""
+        """As :func:`levelfield.metrics._sieve.search`, of the items that the index finds."""
         relevance = self.task.relevance
-        for block in steps(rows, max(1, min(1024, (1 << 20) // self.depth))):
+        for block in row_blocks(rows, max(1, min(1024, (1 << 20) // self.depth))):
             items = self._neighbours(block)
-            row, place = (items >= 0).nonzero(as_tuple=True)
-            query, item = block[row], items[row, place]
-            found = Candidates(
+            row, column = (items >= 0).nonzero(as_tuple=True)
+            query, item = block[row], items[row, column]
+            candidates = Candidates(
                 row=row,
                 query=query,
                 item=item,
                 is_hit=relevance.items[item] == relevance.queries[query],
-                value=torch.zeros_like(item, dtype=torch.float32),
+                similarity=torch.zeros_like(item, dtype=torch.float32),
             )
-            away = measured(self.task.queries, self.task.gallery, query, item)
-            found = found.select(exact_order(found, row, away))
-            yield block, ranked(found, relevance.relevant[block], gallery=self.task.ranked_items)
+            distance = distances_of_pairs(self.task.queries, self.task.gallery, query, item)
+            candidates = candidates.select(exact_order(candidates, row, distance))
+            yield block, hits_in_order(candidates, relevance.relevant[block], gallery=self.task.ranked_items)
 
     def recall(self, rows: Tensor) -> float:
         """The share of the true nearest items, as many as the measures look at, that the index finds."""
         sample = torch.randperm(len(rows), generator=torch_generator("metrics", "index", self.seed))[:SAMPLE]
         shares = []
-        for block in steps(rows[sample], max(1, self.task.memory // (8 * len(self.task.gallery)))):
-            near = _all_similarities(self.task, block)
-            true = near.topk(self.depth, dim=1).indices
-            found = self._neighbours(block)
+        for block in row_blocks(rows[sample], max(1, self.task.memory // (8 * len(self.task.gallery)))):
+            similarities = _all_similarities(self.task, block)
+            true = similarities.topk(self.depth, dim=1).indices
+            listed = self._neighbours(block)
             shares += [
                 len(np.intersect1d(a, b)) / self.depth
-                for a, b in zip(true.numpy(), found.numpy(), strict=True)
+                for a, b in zip(true.numpy(), listed.numpy(), strict=True)
             ]
         return float(np.mean(shares))
 
@@ -112,7 +111,7 @@ def _all_similarities(task: Task, block: Tensor) -> Tensor:
     """float32 (B, M), the query itself at -inf."""
     queries = task.queries.queries(block)
     starts = range(0, len(task.gallery), PIECE)
-    near = torch.cat([queries @ task.gallery.items(a, a + PIECE).T for a in starts], 1)
+    similarities = torch.cat([queries @ task.gallery.items(a, a + PIECE).T for a in starts], 1)
     if task.relevance.itself:
-        near[torch.arange(len(block)), block] = -torch.inf
-    return near
+        similarities[torch.arange(len(block)), block] = -torch.inf
+    return similarities

@@ -12,13 +12,11 @@ import torch
 from torch import Tensor
 
 from levelfield.errors import UsageError
-from levelfield.metrics._bootstrap import bootstrap as bootstrap_intervals
-from levelfield.metrics._contingency import contingency
+from levelfield.metrics._clusters import contingency, kmeans
 from levelfield.metrics._inputs import Inputs, check
-from levelfield.metrics._kmeans import kmeans
 from levelfield.metrics._registry import Measure, resolve
-from levelfield.metrics._scores import Scores
-from levelfield.metrics._search import Task, search
+from levelfield.metrics._scores import Scores, bootstrap_intervals
+from levelfield.metrics._sieve import Task, search
 from levelfield.metrics._vectors import Distance
 from levelfield.seeds import torch_generator
 
@@ -74,7 +72,7 @@ def evaluate(
     kinds = {
         kind: [m for m in measures.values() if m.card.kind == kind] for kind in ("retrieval", "clustering")
     }
-    found: dict[str, float] = {}
+    scores: dict[str, float] = {}
     values: dict[str, npt.NDArray[np.float64]] = {}
     spread: dict[str, float] = {}
     recall = None
@@ -83,15 +81,15 @@ def evaluate(
         if kinds["retrieval"]:
             task = Task(given.queries, given.gallery, given.relevance, kinds["retrieval"], memory)
             values, recall = _per_query(task, index=index, seed=seed, progress=progress)
-            found |= {name: float(np.nanmean(each)) for name, each in values.items()}
+            scores |= {name: float(np.nanmean(each)) for name, each in values.items()}
         if kinds["clustering"]:
             runs = _clustering(given, kinds["clustering"], seeds=cluster_seeds, seed=seed)
-            found |= {name: float(np.mean(each)) for name, each in runs.items()}
+            scores |= {name: float(np.mean(each)) for name, each in runs.items()}
             spread = {name: float(np.std(each, ddof=1)) for name, each in runs.items() if len(each) > 1}
-        found |= {m.name: m.compute(given.space) for m in measures.values() if m.card.kind == "structure"}
+        scores |= {m.name: m.compute(given.space) for m in measures.values() if m.card.kind == "structure"}
     relevant = given.relevance.relevant
     return Scores(
-        {name: found[name] for name in measures},
+        {name: scores[name] for name in measures},
         queries=int((relevant > 0).sum()),
         skipped=int((relevant == 0).sum()),
         per_query=values if per_query else {},

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from levelfield.errors import UsageError
-from levelfield.metrics._labels import Relevance, encode, relevance
-from levelfield.metrics._vectors import Distance, Frame, Vectors, as_source, check_rows, frame_of
+from levelfield.metrics._relevance import Relevance, encode, relevance
+from levelfield.metrics._vectors import Distance, Vectors, as_source, check_rows, frame_of
 from levelfield.metrics.structure import Space
 
 
@@ -45,14 +44,8 @@ def check(embeddings: Any, labels: Any, gallery: Any, gallery_labels: Any, *, di
         queries=own,
         gallery=own if gallery is None else Vectors(items, frame),
         relevance=relevance(asked, held, classes, itself=gallery is None),
-        space=space_of(queries, asked, classes, distance=distance),
+        space=Space.of(queries, asked, classes, distance=distance),
     )
-
-
-def space_of(source: Tensor, labels: Tensor, classes: int, *, distance: Distance) -> Space:
-    """The rows of ``source`` (N, D) as measures of structure see them."""
-    as_given = Frame("euclidean", torch.zeros((), dtype=torch.float64, device=source.device))
-    return Space(Vectors(source, Frame("cosine") if distance == "cosine" else as_given), labels, classes)
 
 
 def _check_sides(queries: Tensor, items: Tensor, asked: Tensor, held: Tensor) -> None:

@@ -78,8 +78,8 @@ def register(
         label: The name in tables and figures, such as "MAP@R"; by default ``name``.
         unit: "percent" for shares of 1 that tables print times 100, "" for plain numbers.
         kind: What the function takes and gives: "retrieval" takes :class:`Hits` and gives one value per
-            query, float64 (B,); "clustering" takes a :class:`Contingency`, "structure" a :class:`Space`; both give
-            one number.
+            query, float64 (B,); "clustering" takes a :class:`Contingency`, "structure" a :class:`Space`;
+            both give one number.
         depth: How far down the ranking a retrieval measure looks: a number, its own K ("k"), the number of
             relevant items ("r", or "r+1"), or everything ("all").
         first: Whether a retrieval measure only asks for the best-ranked relevant item.

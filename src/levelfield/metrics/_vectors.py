@@ -57,7 +57,7 @@ class Frame:
     centre: Tensor | None = None
     radius: float = 1.0
 
-    def place(self, rows: Tensor) -> Tensor:
+    def apply(self, rows: Tensor) -> Tensor:
         """Raw rows (n, D) as float64 rows in this frame."""
         rows = rows.double()
         if self.centre is not None:
@@ -94,8 +94,8 @@ def frame_of(gallery: Tensor, distance: Distance) -> Frame:
     pieces = [slice(start, start + PIECE) for start in range(0, len(gallery), PIECE)]
     sums = torch.stack([(gallery[piece].double() / len(gallery)).sum(0) for piece in pieces])
     centred = Frame("euclidean", sums.sum(0))
-    unit = max(float(centred.place(gallery[piece]).abs().max()) for piece in pieces) or 1.0
-    radius = max(float(length(centred.place(gallery[piece]) / unit).max()) for piece in pieces) or 1.0
+    unit = max(float(centred.apply(gallery[piece]).abs().max()) for piece in pieces) or 1.0
+    radius = max(float(length(centred.apply(gallery[piece]) / unit).max()) for piece in pieces) or 1.0
     return Frame("euclidean", centred.centre, unit * radius)
 
 
@@ -112,7 +112,7 @@ class Vectors:
 
     def exact(self, rows: Tensor | slice) -> Tensor:
         """float64 (n, D)."""
-        return self.frame.place(self.source[rows])
+        return self.frame.apply(self.source[rows])
 
     def keep(self) -> None:
         """Prepare the whole gallery once, if it is of moderate size."""
@@ -148,11 +148,11 @@ class Vectors:
             lengths: Tensor = torch.linalg.vector_norm(given, dim=1, keepdim=True, dtype=torch.float64)
             if float(lengths.min()) > 1e-15 and float(lengths.max()) < 1e15:
                 return given / lengths.float()
-        return self.frame.place(given).float()
+        return self.frame.apply(given).float()
 
 
-def steps(rows: Tensor, height: int) -> Iterator[Tensor]:
-    """``rows`` in parts of at most ``height``."""
+def row_blocks(rows: Tensor, height: int) -> Iterator[Tensor]:
+    """``rows`` (N,) or (N, D) in blocks of at most ``height``."""
     for start in range(0, len(rows), height):
         yield rows[start : start + height]
 

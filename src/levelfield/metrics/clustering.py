@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import gammaln
 
-from levelfield.metrics._contingency import Contingency, Counts
+from levelfield.metrics._clusters import Contingency, Counts
 from levelfield.metrics._registry import register
 
 
@@ -14,7 +14,7 @@ def nmi(table: Contingency) -> float:
     """Normalised mutual information, 2 I(class; cluster) / (H(class) + H(cluster)).
 
     Example:
-        >>> from levelfield.metrics._contingency import contingency
+        >>> from levelfield.metrics._clusters import contingency
         >>> nmi(contingency([0, 0, 1, 1], [7, 7, 3, 3]))
         1.0
     """

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from levelfield.errors import UsageError
+from levelfield.files import write_text
 from levelfield.metrics._scores import Scores
 
 LABEL_COLUMNS = ("label", "labels", "class", "target")
@@ -172,6 +173,4 @@ def write_per_query(scores: Scores, path: Path) -> None:
         lines.append(
             ",".join([str(row), *("" if np.isnan(value) else repr(float(value)) for value in values)])
         )
-    unfinished = path.with_name(path.name + ".part")
-    unfinished.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    unfinished.replace(path)
+    write_text(path, "\n".join(lines) + "\n", remedy="make room or name another file")

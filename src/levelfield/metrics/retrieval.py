@@ -9,8 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from levelfield.metrics._hits import Hits
 from levelfield.metrics._registry import register
+from levelfield.metrics._relevance import Hits
 
 REALITY_CHECK = "A Metric Learning Reality Check (ECCV 2020)"
 REVISITING = "Revisiting Training Strategies and Generalization Performance in DML (ICML 2020)"

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from levelfield.metrics._registry import register
-from levelfield.metrics._vectors import PIECE, Vectors, steps
+from levelfield.metrics._vectors import PIECE, Distance, Frame, Vectors, as_source, check_rows, row_blocks
 
 REVISITING = "Revisiting Training Strategies and Generalization Performance in DML (ICML 2020)"
 HYPERSPHERE = "Understanding Contrastive Representation Learning (ICML 2020)"
@@ -29,6 +32,13 @@ class Space:
     labels: Tensor
     num_classes: int
 
+    @classmethod
+    def of(cls, source: Tensor, labels: Tensor, num_classes: int, *, distance: Distance) -> Space:
+        """The rows of ``source`` (N, D), as measures of structure see them under this distance."""
+        as_given = Frame("euclidean", torch.zeros((), dtype=torch.float64, device=source.device))
+        frame = Frame("cosine") if distance == "cosine" else as_given
+        return cls(Vectors(source, frame), labels, num_classes)
+
     def classes(self) -> Iterator[Tensor]:
         """Classes of one size and at least two samples, as rows (n, size, D), a bounded number at a time."""
         order = torch.argsort(self.labels, stable=True)
@@ -36,8 +46,8 @@ class Space:
         start = torch.cumsum(size, 0) - size
         for each in torch.unique(size[size > 1]).tolist():
             firsts = start[size == each]
-            step = max(1, PAIR_NUMBERS // (each * (each + self.vectors.source.shape[1])))
-            for some in steps(firsts, step):
+            height = max(1, PAIR_NUMBERS // (each * (each + self.vectors.source.shape[1])))
+            for some in row_blocks(firsts, height):
                 rows = order[some[:, None] + torch.arange(each, device=order.device)]
                 yield self.vectors.exact(rows.flatten()).view(len(some), each, -1)
 
@@ -73,13 +83,13 @@ def rho(space: Space) -> float:
 @register("rho_class", higher_is_better=None, label="rho class", kind="structure", paper=REVISITING)
 def rho_class(space: Space) -> float:
     """The mean rho of single classes; of those with 3 or more samples that are in no way degenerate."""
-    found = [
+    values = [
         value
         for group in space.classes()
         for rows in group
         if len(rows) > 2 and math.isfinite(value := divergence(torch.linalg.svdvals(rows)))
     ]
-    return sum(found) / len(found) if found else math.inf
+    return sum(values) / len(values) if values else math.inf
 
 
 @register("pi_intra", higher_is_better=None, label="pi intra", kind="structure", paper=REVISITING)
@@ -88,8 +98,8 @@ def pi_intra(space: Space) -> float:
     total, count = 0.0, 0
     for rows in space.classes():
         size = rows.shape[1]
-        away = torch.stack([_pair_sum(one) for one in rows]) if size > 2048 else _pair_sums(rows)
-        total += float(away.sum()) / (size * (size - 1))
+        distances = torch.stack([_pair_sum(one) for one in rows]) if size > 2048 else _pair_sums(rows)
+        total += float(distances.sum()) / (size * (size - 1))
         count += len(rows)
     return total / count if count else math.nan
 
@@ -136,9 +146,26 @@ def uniformity(space: Space) -> float:
     for start in range(0, n, PIECE):
         rows = space.vectors.exact(slice(start, start + PIECE))
         for other in range(0, n, 1024):
-            away = _squared(rows, space.vectors.exact(slice(other, other + 1024)))
-            total += float(torch.exp(-2 * away).sum())
+            squared = _squared(rows, space.vectors.exact(slice(other, other + 1024)))
+            total += float(torch.exp(-2 * squared).sum())
     return math.log((total - n) / (n * (n - 1)))
+
+
+def spectrum(embeddings: Any, *, distance: Distance = "cosine") -> npt.NDArray[np.float64]:
+    """Singular values (min(N, D),) of embeddings (N, D), largest first, as shares of their sum.
+
+    Rows are scaled to unit length first under cosine distance; they are not centred.
+
+    Example:
+        >>> spectrum([[1.0, 0.0], [0.0, 3.0]])
+        array([0.5, 0.5])
+    """
+    source = as_source("embeddings", embeddings)
+    check_rows("embeddings", source, distance)
+    labels = torch.zeros(len(source), dtype=torch.int64, device=source.device)
+    with torch.no_grad():
+        values = space_values(Space.of(source, labels, 1, distance=distance))
+    return np.asarray((values / values.sum()).cpu(), dtype=np.float64)
 
 
 def space_values(space: Space) -> Tensor:
@@ -159,5 +186,5 @@ def _pair_sums(rows: Tensor) -> Tensor:
 
 def _pair_sum(rows: Tensor) -> Tensor:
     """The sum of distances over ordered pairs of many rows (M, D)."""
-    step = max(1, PAIR_NUMBERS // len(rows))
-    return torch.stack([_squared(some, rows).sqrt_().sum() for some in steps(rows, step)]).sum()
+    height = max(1, PAIR_NUMBERS // len(rows))
+    return torch.stack([_squared(some, rows).sqrt_().sum() for some in row_blocks(rows, height)]).sum()

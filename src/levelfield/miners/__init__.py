@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from torch import Tensor
 
-from levelfield.miners._anchors import pairs_of_anchors
-from levelfield.miners._tuples import Pairs, Triplets, Tuples
+from levelfield.geometry import Pairs, Triplets, Tuples, pairs_of_anchors
+from levelfield.miners._draw import Drawing, draw
 from levelfield.registry import Card, Registry
 
 __all__ = [
+    "Drawing",
     "Miner",
     "MinerCard",
     "Pairs",
     "Triplets",
     "Tuples",
     "create",
+    "draw",
     "pairs_of_anchors",
     "register",
     "registry",
@@ -25,6 +27,7 @@ __all__ = [
 ]
 
 
+@runtime_checkable
 class Miner(Protocol):
     """Called with L2-normalised or raw embeddings (B x D) and labels (B); never tracks gradients.
 

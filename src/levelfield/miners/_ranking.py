@@ -11,36 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-
-@dataclass(frozen=True)
-class PositivePairs:
-    """All positive pairs of a batch, sorted by anchor.
-
-    Attributes:
-        anchor: (P,) rows.
-        positive: (P,) rows of the same class.
-        slot: (P,) the how-manieth positive of its anchor it is; ``(anchor, slot)`` addresses a B x K table.
-        slots: K, the largest number of positives that an anchor has.
-    """
-
-    anchor: Tensor
-    positive: Tensor
-    slot: Tensor
-    slots: int
-
-
-def positive_pairs(positive: Tensor) -> PositivePairs:
-    """List the pairs that the mask ``positive`` (B x B) marks.
-
-    Example:
-        >>> positive_pairs(torch.tensor([[False, True], [True, False]])).positive.tolist()
-        [1, 0]
-    """
-    anchor, other = positive.nonzero(as_tuple=True)
-    counts = positive.sum(dim=1)
-    first = counts.cumsum(0) - counts
-    slot = torch.arange(len(anchor), device=anchor.device) - first[anchor]
-    return PositivePairs(anchor, other, slot, int(counts.max()))
+from levelfield.geometry import PositivePairs
 
 
 @dataclass(frozen=True)
@@ -63,10 +34,9 @@ class RankedNegatives:
             distance: One finite distance per pair.
             past_equal: Count the negatives at exactly this distance too.
         """
-        table = distance.new_zeros((len(self.distance), pairs.slots))
-        table[pairs.anchor, pairs.slot] = distance
-        found = torch.searchsorted(self.distance, table, right=past_equal)
-        return found[pairs.anchor, pairs.slot]
+        table = pairs.table(distance, fill=0.0)
+        positions = torch.searchsorted(self.distance, table, right=past_equal)
+        return positions[pairs.anchor, pairs.slot]
 
 
 def rank_negatives(distance: Tensor, negative: Tensor) -> RankedNegatives:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from levelfield.geometry import relations
 from levelfield.miners import Pairs, register
-from levelfield.miners._geometry import check_batch, relations
+from levelfield.miners._points import checked_points
 
 
 @register("all", finds="pairs")
@@ -24,6 +25,6 @@ class All:
     @torch.no_grad()
     def __call__(self, embeddings: Tensor, labels: Tensor) -> Pairs:
         """All pairs of ``labels`` (B); ``embeddings`` (B x D) do not matter."""
-        check_batch(embeddings, labels)
+        checked_points(embeddings, labels)
         positive, negative = relations(labels)
         return Pairs(*positive.nonzero(as_tuple=True), *negative.nonzero(as_tuple=True))

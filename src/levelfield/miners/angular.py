@@ -8,11 +8,10 @@ import torch
 from torch import Tensor
 
 from levelfield.errors import UsageError
+from levelfield.geometry import euclidean, parts, relations
 from levelfield.miners import Triplets, register
-from levelfield.miners._geometry import check_batch, relations, squared_distances
+from levelfield.miners._points import checked_points
 from levelfield.space import Float
-
-_BLOCK_ENTRIES = 1 << 22
 
 
 @register(
@@ -46,17 +45,18 @@ class Angular:
     @torch.no_grad()
     def __call__(self, embeddings: Tensor, labels: Tensor) -> Triplets:
         """Triplets of ``embeddings`` (B x D) with ``labels`` (B)."""
-        check_batch(embeddings, labels)
-        squared = squared_distances(embeddings, normalize=self.normalize)
+        points = checked_points(embeddings, labels, normalize=self.normalize)
+        squared = euclidean(points, squared=True)
         positive, negative = relations(labels)
         anchor, other = positive.nonzero(as_tuple=True)
         # |n - c|^2 = (|n - a|^2 + |n - p|^2) / 2 - |a - p|^2 / 4, so angle > bound is a bound on a sum.
         apart = squared[anchor, other]
         bound = apart / (2 * math.tan(math.radians(self.angle)) ** 2) + apart / 2
-        rows = max(1, _BLOCK_ENTRIES // len(labels))
-        found = [
-            ((squared[a] + squared[p] < b[:, None]) & negative[a]).nonzero()
-            for a, p, b in zip(*(torch.split(column, rows) for column in (anchor, other, bound)), strict=True)
-        ]
-        pair = torch.cat([hits[:, 0] + block * rows for block, hits in enumerate(found)])
-        return Triplets(anchor[pair], other[pair], torch.cat([hits[:, 1] for hits in found]))
+        pairs, thirds = [anchor[:0]], [anchor[:0]]
+        for part in parts(len(anchor), len(labels)):
+            inside = squared[anchor[part]] + squared[other[part]] < bound[part, None]
+            pair, third = (inside & negative[anchor[part]]).nonzero(as_tuple=True)
+            pairs.append(pair + part.start)
+            thirds.append(third)
+        pair = torch.cat(pairs)
+        return Triplets(anchor[pair], other[pair], torch.cat(thirds))

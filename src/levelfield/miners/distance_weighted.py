@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from levelfield.errors import UsageError
+from levelfield.geometry import euclidean, list_positives, relations
 from levelfield.miners import Triplets, register
 from levelfield.miners._draw import Drawing, draw
-from levelfield.miners._geometry import check_batch, distances, relations
-from levelfield.miners._ranking import positive_pairs
+from levelfield.miners._points import checked_points
 from levelfield.space import Float
 
 
@@ -79,21 +79,26 @@ class DistanceWeighted(Drawing):
     @torch.no_grad()
     def __call__(self, embeddings: Tensor, labels: Tensor) -> Triplets:
         """Triplets of ``embeddings`` (B x D) with ``labels`` (B), one per positive pair at most."""
-        check_batch(embeddings, labels)
+        points = checked_points(embeddings, labels)
         positive, negative = relations(labels)
-        pairs = positive_pairs(positive)
-        weights = self.weights(embeddings, negative)
+        pairs = list_positives(positive)
+        weights = self.weights(points, negative)
         uniform = self.uniform(len(labels), pairs.slots, device=weights.device)
         drawn = draw(weights, uniform)[pairs.anchor, pairs.slot]
         keep = weights.any(dim=1)[pairs.anchor]
         return Triplets(pairs.anchor[keep], pairs.positive[keep], drawn[keep])
 
-    def weights(self, embeddings: Tensor, negative: Tensor) -> Tensor:
-        """Relative chances (B x B) of each sample to become an anchor's negative; the row's largest is 1."""
-        distance = distances(embeddings, normalize=True)
+    def weights(self, points: Tensor, negative: Tensor) -> Tensor:
+        """Relative chances (B x B) of each sample to become an anchor's negative; the row's largest is 1.
+
+        Args:
+            points: B x D, of unit length.
+            negative: Which pairs are negative, bool B x B.
+        """
+        distance = euclidean(points)
         allowed = negative & (distance < self.limit)
         # Antipodes would be at log(0); the limit has excluded them already unless it is 2 or more.
         inside = distance.clamp(min=self.cutoff, max=min(self.limit, 1.9999))
-        score = (-log_density(inside, embeddings.shape[1])).masked_fill_(~allowed, -torch.inf)
+        score = (-log_density(inside, points.shape[1])).masked_fill_(~allowed, -torch.inf)
         highest = score.amax(dim=1, keepdim=True)
         return (score - highest.nan_to_num(neginf=0.0)).exp_()

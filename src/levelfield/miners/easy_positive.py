@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from levelfield.errors import UsageError
+from levelfield.geometry import euclidean, relations
 from levelfield.miners import Triplets, register
-from levelfield.miners._geometry import check_batch, relations, squared_distances
+from levelfield.miners._points import checked_points
 from levelfield.space import Choice
 
 
@@ -45,10 +46,10 @@ class EasyPositive:
     @torch.no_grad()
     def __call__(self, embeddings: Tensor, labels: Tensor) -> Triplets:
         """At most B triplets of ``embeddings`` (B x D) with ``labels`` (B)."""
-        check_batch(embeddings, labels)
+        points = checked_points(embeddings, labels, normalize=self.normalize)
         positive, negative = relations(labels)
         anchor = (positive.any(dim=1) & negative.any(dim=1)).nonzero().squeeze(1)
-        distance = squared_distances(embeddings, normalize=self.normalize)[anchor]
+        distance = euclidean(points, squared=True)[anchor]
         nearest = distance.masked_fill(~positive[anchor], torch.inf).min(dim=1)
         allowed = negative[anchor]
         if self.negatives == "semihard":

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from levelfield.geometry import euclidean, relations
 from levelfield.miners import Triplets, register
-from levelfield.miners._geometry import check_batch, relations, squared_distances
+from levelfield.miners._points import checked_points
 
 
 @register("hard", paper="In Defense of the Triplet Loss for Person Re-Identification", year=2017)
@@ -31,10 +32,10 @@ class Hard:
     @torch.no_grad()
     def __call__(self, embeddings: Tensor, labels: Tensor) -> Triplets:
         """At most B triplets of ``embeddings`` (B x D) with ``labels`` (B)."""
-        check_batch(embeddings, labels)
+        points = checked_points(embeddings, labels, normalize=self.normalize)
         positive, negative = relations(labels)
         anchor = (positive.any(dim=1) & negative.any(dim=1)).nonzero().squeeze(1)
-        distance = squared_distances(embeddings, normalize=self.normalize)[anchor]
+        distance = euclidean(points, squared=True)[anchor]
         return Triplets(
             anchor,
             distance.masked_fill(~positive[anchor], -torch.inf).argmax(dim=1),

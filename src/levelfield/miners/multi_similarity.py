@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from levelfield.geometry import products, relations
 from levelfield.miners import Pairs, register
-from levelfield.miners._geometry import check_batch, cosines, relations
+from levelfield.miners._points import checked_points
 from levelfield.space import Float
 
 
@@ -39,9 +40,8 @@ class MultiSimilarity:
     @torch.no_grad()
     def __call__(self, embeddings: Tensor, labels: Tensor) -> Pairs:
         """Pairs of ``embeddings`` (B x D), L2-normalised here, with ``labels`` (B)."""
-        check_batch(embeddings, labels)
         positive, negative = relations(labels)
-        cosine = cosines(embeddings)
+        cosine = products(checked_points(embeddings, labels))
         lowest = cosine.masked_fill(~positive, torch.inf).amin(dim=1, keepdim=True)
         highest = cosine.masked_fill(~negative, -torch.inf).amax(dim=1, keepdim=True)
         return Pairs(

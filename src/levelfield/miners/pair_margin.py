@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from levelfield.geometry import euclidean, relations
 from levelfield.miners import Pairs, register
-from levelfield.miners._geometry import check_batch, distances, relations
+from levelfield.miners._points import checked_points
 from levelfield.space import Float
 
 
@@ -38,9 +39,8 @@ class PairMargin:
     @torch.no_grad()
     def __call__(self, embeddings: Tensor, labels: Tensor) -> Pairs:
         """Pairs of ``embeddings`` (B x D) with ``labels`` (B)."""
-        check_batch(embeddings, labels)
         positive, negative = relations(labels)
-        distance = distances(embeddings, normalize=self.normalize)
+        distance = euclidean(checked_points(embeddings, labels, normalize=self.normalize))
         return Pairs(
             *(positive & (distance > self.pos_margin)).nonzero(as_tuple=True),
             *(negative & (distance < self.neg_margin)).nonzero(as_tuple=True),

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from levelfield.miners import MinerCard, Triplets, Tuples, registry
 from levelfield.miners._draw import Drawing
-from levelfield.miners._pml import (
+from levelfield.miners.pml_bridge import (
     factory,
     find_class,
     from_pml,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from levelfield.geometry import relations
 from levelfield.miners import Triplets, register
 from levelfield.miners._draw import Drawing, draw
-from levelfield.miners._geometry import check_batch, relations
+from levelfield.miners._points import checked_points
 
 
 @register("random", paper="Discriminative Deep Metric Learning for Face Verification in the Wild", year=2014)
@@ -29,7 +30,7 @@ class Random(Drawing):
     @torch.no_grad()
     def __call__(self, embeddings: Tensor, labels: Tensor) -> Triplets:
         """At most B triplets for ``labels`` (B); ``embeddings`` (B x D) do not matter."""
-        check_batch(embeddings, labels)
+        checked_points(embeddings, labels)
         positive, negative = relations(labels)
         uniform = self.uniform(len(labels), 2, device=labels.device)
         anchor = (positive.any(dim=1) & negative.any(dim=1)).nonzero().squeeze(1)

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from levelfield.errors import UsageError
+from levelfield.geometry import relations
 from levelfield.miners import Miner, Pairs, Triplets, Tuples, create, register, reseed
 from levelfield.miners._draw import Drawing
-from levelfield.miners._geometry import relations
 from levelfield.seeds import seed_for
 from levelfield.space import Float
 

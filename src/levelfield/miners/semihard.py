@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from levelfield.errors import UsageError
+from levelfield.geometry import euclidean, list_positives, relations
 from levelfield.miners import Triplets, register
 from levelfield.miners._draw import Drawing, draw
-from levelfield.miners._geometry import check_batch, relations, squared_distances
-from levelfield.miners._ranking import positive_pairs, rank_negatives
+from levelfield.miners._points import checked_points
+from levelfield.miners._ranking import rank_negatives
 from levelfield.space import Choice, Float
 
 
@@ -64,15 +65,15 @@ class Semihard(Drawing):
     @torch.no_grad()
     def __call__(self, embeddings: Tensor, labels: Tensor) -> Triplets:
         """Triplets of ``embeddings`` (B x D) with ``labels`` (B)."""
-        check_batch(embeddings, labels)
-        distance = squared_distances(embeddings, normalize=self.normalize)
+        points = checked_points(embeddings, labels, normalize=self.normalize)
+        distance = euclidean(points, squared=True)
         positive, negative = relations(labels)
         if self.mode == "relaxed":
             return self._relaxed(distance, positive, negative)
         return self._strict(distance, positive, negative)
 
     def _strict(self, distance: Tensor, positive: Tensor, negative: Tensor) -> Triplets:
-        pairs = positive_pairs(positive)
+        pairs = list_positives(positive)
         ranked = rank_negatives(distance, negative)
         reach = distance[pairs.anchor, pairs.positive]
         first = ranked.position(pairs, reach, past_equal=True)

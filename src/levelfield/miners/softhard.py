@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from levelfield.geometry import euclidean, relations
 from levelfield.miners import Triplets, register
 from levelfield.miners._draw import Drawing, draw
-from levelfield.miners._geometry import check_batch, relations, squared_distances
+from levelfield.miners._points import checked_points
 
 
 @register("softhard", paper="MIC: Mining Interclass Characteristics for Improved Metric Learning", year=2019)
@@ -40,10 +41,10 @@ class Softhard(Drawing):
     @torch.no_grad()
     def __call__(self, embeddings: Tensor, labels: Tensor) -> Triplets:
         """At most B triplets of ``embeddings`` (B x D) with ``labels`` (B)."""
-        check_batch(embeddings, labels)
+        points = checked_points(embeddings, labels, normalize=self.normalize)
         positive, negative = relations(labels)
         uniform = self.uniform(len(labels), 2, device=labels.device)
-        distance = squared_distances(embeddings, normalize=self.normalize)
+        distance = euclidean(points, squared=True)
         farthest = distance.masked_fill(~positive, -torch.inf).amax(dim=1, keepdim=True)
         nearest = distance.masked_fill(~negative, torch.inf).amin(dim=1, keepdim=True)
         hard_negative = negative & (distance < farthest)

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from levelfield.errors import UsageError
+from levelfield.geometry import euclidean, list_positives, relations
 from levelfield.miners import Triplets, register
-from levelfield.miners._geometry import check_batch, distances, relations
-from levelfield.miners._ranking import positive_pairs, rank_negatives
+from levelfield.miners._points import checked_points
+from levelfield.miners._ranking import rank_negatives
 from levelfield.space import Choice, Float
 
 KINDS = ("all", "hard", "semihard", "easy")
@@ -56,10 +57,9 @@ class TripletMargin:
     @torch.no_grad()
     def __call__(self, embeddings: Tensor, labels: Tensor) -> Triplets:
         """Triplets of ``embeddings`` (B x D) with ``labels`` (B)."""
-        check_batch(embeddings, labels)
-        distance = distances(embeddings, normalize=self.normalize)
+        distance = euclidean(checked_points(embeddings, labels, normalize=self.normalize))
         positive, negative = relations(labels)
-        pairs = positive_pairs(positive)
+        pairs = list_positives(positive)
         ranked = rank_negatives(distance, negative)
         reach = distance[pairs.anchor, pairs.positive]
         # The kinds are ranges of the ranked negatives: 0 .. equal .. at the margin .. all of them.

@@ -2,6 +2,9 @@
 
 A trunk turns images into feature maps; pooling and a head turn those into embeddings. The two together
 are an :class:`Embedder`.
+
+A trunk of your own is a function that takes ``in_channels`` and its options, returns a :class:`Trunk`, and is
+registered by :data:`register`.
 """
 
 from __future__ import annotations
@@ -13,17 +16,20 @@ import torch
 from levelfield.errors import UsageError
 from levelfield.models._embedder import BatchNormMode, Embedder, build
 from levelfield.models._heads import Head, create_head
-from levelfield.models._trunk import InputRecipe, Trunk, TrunkCard
+from levelfield.models._trunk import IMAGENET_INPUT, InputRecipe, StateDict, Trunk, TrunkCard
 from levelfield.models._weights import load_weights
 from levelfield.models.pca import pca_head
+from levelfield.records import PluginIdentity
 from levelfield.registry import Registry
 from levelfield.seeds import seed_for
 
 __all__ = [
+    "IMAGENET_INPUT",
     "BatchNormMode",
     "Embedder",
     "Head",
     "InputRecipe",
+    "StateDict",
     "Trunk",
     "TrunkCard",
     "build",
@@ -67,4 +73,6 @@ def create_trunk(
         torch.manual_seed(seed_for("trunk", name, seed))
         trunk: Trunk = registry.create(name, in_channels=in_channels, **options)
     load_weights(trunk, weights)
+    made_with = {"in_channels": in_channels, **options}
+    trunk.made_from = PluginIdentity(name=name, options=made_with, source=registry[name].source)
     return trunk

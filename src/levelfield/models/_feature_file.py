@@ -1,18 +1,21 @@
-"""One file of features in shards, each with a checksum, and a manifest that is replaced as a whole."""
+"""One file of features in shards, each with a checksum, and a manifest that is replaced as a whole.
+
+Another process may have the file mapped. So a shard that is sound is never written again, the file is never
+cut, and a file whose manifest is lost is left to those who have it mapped: a new one takes its name.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
-from levelfield.files import disk_errors, write_json
+from levelfield.errors import RunError
+from levelfield.files import disk_errors, read_json, write_json
+from levelfield.records import FeatureIdentity
 
 SHARD_ROWS = 512
 BYTES_PER_VALUE = 4
@@ -27,20 +30,31 @@ class Shape:
     rows: int
     width: int
 
+    @property
+    def bytes(self) -> int:
+        """The size of the whole file."""
+        return self.views * self.rows * self.width * BYTES_PER_VALUE
+
 
 class FeatureFile:
     """Features on disk; what is not there, or not what its checksum says, is ``missing``.
+
+    Open and write it only while you hold the folder's lock.
 
     Attributes:
         path: The file with the numbers and nothing else.
     """
 
-    def __init__(self, home: Path, *, shape: Shape, about: Mapping[str, Any]) -> None:
-        self.path = home / "features.f32"
-        self._manifest = home / "manifest.json"
+    def __init__(self, folder: Path, *, shape: Shape, identity: FeatureIdentity) -> None:
+        self.path = folder / "features.f32"
+        self._manifest = folder / "manifest.json"
         self._shape = shape
-        self._head = {"about": dict(about), "shape": asdict(shape), "shard_rows": SHARD_ROWS}
-        self._checksums = self._read_checksums()
+        self._contents = {"identity": identity.model_dump(mode="json"), "shape": asdict(shape)}
+        checksums = self._read_checksums()
+        if checksums is None:
+            with disk_errors(self.path, remedy=REMEDY):
+                self.path.unlink(missing_ok=True)
+        self._checksums = checksums or {}
 
     def missing(self) -> list[tuple[int, int, int]]:
         """The shards (view, first row, row after the last) that are still to be written, in order."""
@@ -59,8 +73,9 @@ class FeatureFile:
         data = features.numpy().astype("<f4").tobytes()
         with disk_errors(self.path, remedy=REMEDY):
             self._write_numbers(data, self._offset(view, start))
-            self._checksums[_name(view, start)] = hashlib.sha256(data).hexdigest()
-            self._write_manifest()
+        self._checksums[_shard_name(view, start)] = hashlib.sha256(data).hexdigest()
+        manifest = {**self._contents, "shard_rows": SHARD_ROWS, "sha256": self._checksums}
+        write_json(self._manifest, manifest, remedy=REMEDY)
 
     def _write_numbers(self, data: bytes, offset: int) -> None:
         # Through the file, not through a map of it: a full disk is then an error and not a crash.
@@ -74,7 +89,7 @@ class FeatureFile:
             os.close(descriptor)
 
     def _is_sound(self, descriptor: int, view: int, start: int, stop: int) -> bool:
-        expected = self._checksums.get(_name(view, start))
+        expected = self._checksums.get(_shard_name(view, start))
         if expected is None:
             return False
         size = (stop - start) * self._shape.width * BYTES_PER_VALUE
@@ -84,20 +99,28 @@ class FeatureFile:
     def _offset(self, view: int, start: int) -> int:
         return (view * self._shape.rows + start) * self._shape.width * BYTES_PER_VALUE
 
-    def _read_checksums(self) -> dict[str, str]:
-        """The checksums of a manifest that is about these very features; a damaged one counts as none."""
+    def _read_checksums(self) -> dict[str, str] | None:
+        """The checksums of the shards; None if the manifest is missing or damaged.
+
+        Raises:
+            RunError: The folder is about other features than its name says.
+        """
         try:
-            content = json.loads(self._manifest.read_text(encoding="utf-8"))
-        except (FileNotFoundError, ValueError):
-            return {}
-        if not isinstance(content, dict) or {key: content.get(key) for key in self._head} != self._head:
-            return {}
-        checksums = content.get("sha256")
-        return dict(checksums) if isinstance(checksums, dict) else {}
+            manifest = read_json(self._manifest)
+        except RunError:
+            return None
+        if not isinstance(manifest, dict) or manifest.get("shard_rows") != SHARD_ROWS:
+            return None
+        checksums = manifest.get("sha256")
+        if not isinstance(checksums, dict):
+            return None
+        if {key: manifest.get(key) for key in self._contents} != self._contents:
+            raise RunError(
+                f"{self._manifest} is about other features than its folder's name says; "
+                "delete that folder and give the same command again"
+            )
+        return dict(checksums)
 
-    def _write_manifest(self) -> None:
-        write_json(self._manifest, {**self._head, "sha256": self._checksums}, remedy=REMEDY)
 
-
-def _name(view: int, start: int) -> str:
+def _shard_name(view: int, start: int) -> str:
     return f"{view}:{start}"

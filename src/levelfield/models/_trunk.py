@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from levelfield.errors import UsageError
+from levelfield.records import PluginIdentity
 from levelfield.registry import Card
 
 StateDict: TypeAlias = Mapping[str, Tensor]
@@ -32,7 +33,14 @@ class TrunkCard(Card):
 class InputRecipe:
     """How a network's weights want its pixels: ``(pixels * scale - mean) / std``, RGB or BGR.
 
-    ``mean`` and ``std`` are in the network's own scale and channel order, as its authors print them.
+    ``mean`` and ``std`` are in the network's own scale and channel order, as its authors print them. Pixels
+    are in 0..1 before ``scale``.
+
+    Example:
+        >>> InputRecipe().mean  # by default, pixels in -1..1
+        (0.5,)
+        >>> InputRecipe(mean=(104, 117, 128), std=(1, 1, 1), scale=255, bgr=True).bgr
+        True
     """
 
     mean: Sequence[float] = (0.5,)
@@ -52,6 +60,11 @@ IMAGENET_INPUT = InputRecipe(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.22
 class Trunk(nn.Module):
     """A network with its input convention.
 
+    Example:
+        >>> trunk = Trunk(nn.Conv2d(3, 8, 3), name="mine", num_features=8)
+        >>> trunk(torch.zeros(2, 3, 16, 16, dtype=torch.uint8)).shape
+        torch.Size([2, 8, 14, 14])
+
     Attributes:
         name: The registered name.
         num_features: F, the width of what ``forward`` returns.
@@ -60,6 +73,8 @@ class Trunk(nn.Module):
         download: Fetches the state dict of the ImageNet weights; None if there are none.
         adapt: Turns a state dict as published into one whose keys are those of ``network``; it drops the
             classifier.
+        made_from: The plug-in and the options that it was made with; :func:`levelfield.models.create_trunk`
+            sets it. Features are kept under it.
     """
 
     gain: Tensor
@@ -86,6 +101,7 @@ class Trunk(nn.Module):
         self.download = download
         self.adapt = adapt
         self.inputs = inputs or InputRecipe()
+        self.made_from: PluginIdentity | None = None
         mean, std = (torch.tensor(v, dtype=torch.float64) for v in (self.inputs.mean, self.inputs.std))
         # Constants of the code, not of the weights: they stay out of state dicts.
         self.register_buffer("gain", (self.inputs.scale / std).float().view(-1, 1, 1), persistent=False)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Annotated
 
 import torch
+from pydantic import Field
 from torch import nn
 
 from levelfield.models import register
 from levelfield.models._trunk import Trunk, positive
+from levelfield.options import Size
 
 
 @register("conv4", image_size=32)
-def conv4(*, in_channels: int = 3, width: int = 32) -> Trunk:
+def conv4(*, in_channels: Size = 3, width: Annotated[int, Field(le=4096)] = 32) -> Trunk:
     """Four blocks of 3x3 convolution, 2x2 max-pooling, BatchNorm and ReLU; trains in seconds on a CPU.
 
     The blocks have width/2, width, 2 width and 4 width channels, so that each costs about the same.

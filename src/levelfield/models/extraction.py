@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from levelfield.data._dataset import Rows
+from levelfield.data import Rows
 from levelfield.models._embedder import Embedder
 from levelfield.models._fusion import fused
 

@@ -1,24 +1,23 @@
 """The feature cache of frozen-trunk mode: pooled features, computed once and shared by all runs.
 
-Features depend on (dataset, which of its images, trunk, weights, pooling, transform, views); a hash of
-these names their folder. Killed at any moment, the computation goes on where it was; a part that is
-damaged is computed again.
+A :class:`levelfield.records.FeatureIdentity` holds everything that features depend on; its hash names their
+folder. It is taken from the very objects that features are computed with, so that no caller can name them
+wrongly. Killed at any moment, the computation goes on where it was; a part that is damaged is computed again.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from importlib import metadata
 from pathlib import Path
-from types import FunctionType
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from levelfield.data._dataset import Images, Rows
+from levelfield.data import Dataset, Images, Rows, transforms
 from levelfield.data.transforms import Transform
 from levelfield.errors import RunError, UsageError
 from levelfield.files import lock
@@ -26,40 +25,10 @@ from levelfield.models._embedder import Embedder
 from levelfield.models._feature_file import REMEDY, FeatureFile, Shape
 from levelfield.models._weights import fingerprint
 from levelfield.models.extraction import Extractor, Load
+from levelfield.records import FeatureIdentity, PluginIdentity, feature_id, rows_digest
 from levelfield.seeds import torch_generator
 
 Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class FeatureKey:
-    """Everything that features depend on.
-
-    Attributes:
-        dataset: The dataset's fingerprint.
-        part: Which of its images these are; see :func:`rows_key`.
-        trunk: The trunk's name.
-        weights: The hash of the trunk's and the pooling's tensors and of the input convention.
-        transform: The transform of view 0.
-        augment: The transform of the further views; empty if there are none.
-        views: How many augmented views each image has besides view 0.
-        seed: Of the augmentation.
-        recipe: Counts up when a change of this code changes features.
-    """
-
-    dataset: str
-    part: str
-    trunk: str
-    weights: str
-    transform: str
-    augment: str = ""
-    views: int = 0
-    seed: int = 0
-    recipe: int = 1
-
-    def digest(self) -> str:
-        """The name of the features' folder."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:24]
 
 
 class FeatureStore:
@@ -74,9 +43,15 @@ class FeatureStore:
     def __init__(self, path: Path, shape: Shape) -> None:
         self.path = path
         self._shape = shape
-        total = shape.views * shape.rows * shape.width
+        size = path.stat().st_size if path.exists() else 0
+        if size < shape.bytes:  # reading beyond the end of a mapped file would end the process
+            raise RunError(
+                f"{path} has {size} of {shape.bytes} bytes; "
+                "give the same command again, what is missing is computed"
+            )
+        values = shape.views * shape.rows * shape.width
         # Not shared: writing to the tensor would not reach the file.
-        mapped = torch.from_file(str(path), shared=False, size=total, dtype=torch.float32)
+        mapped = torch.from_file(str(path), shared=False, size=values, dtype=torch.float32)
         self._features = mapped.view(shape.views, shape.rows, shape.width)
         self.views = shape.views - 1
         self.num_features = shape.width
@@ -100,99 +75,124 @@ class FeatureStore:
         return self._features[1:]
 
 
+def feature_identity(
+    embedder: Embedder,
+    dataset: Dataset,
+    *,
+    transform: str = "none",
+    transform_options: Mapping[str, Any] | None = None,
+    views: int = 0,
+    seed: int = 0,
+) -> FeatureIdentity:
+    """What the features are called that ``cached_features`` gives for the same arguments."""
+    trunk = embedder.trunk
+    if trunk.made_from is None:
+        raise UsageError(
+            f"trunk {trunk.name} was not made by levelfield.models.create_trunk, so it is not known which "
+            "options it has and its features cannot be kept; register it and create it by its name"
+        )
+    options = dict(transform_options or {})
+    numbers = np.arange(len(dataset)) if dataset.row_numbers is None else dataset.row_numbers
+    return FeatureIdentity(
+        dataset=dataset.made_from or PluginIdentity(name=dataset.name),
+        fingerprint=dataset.fingerprint,
+        rows=rows_digest(numbers),
+        trunk=trunk.made_from,
+        inputs=repr(trunk.inputs),
+        weights=_hash_of_network(embedder),
+        pooling=repr(embedder.pooling),
+        transform=PluginIdentity(
+            name=transform, options=options, source=transforms.registry[transform].source
+        ),
+        transform_texts=tuple(_text_of(each) for each in _transforms(transform, options, views=views)),
+        views=views,
+        seed=seed if views else 0,
+        computed_with=_computed_with(next(trunk.parameters()).device),
+    )
+
+
 def cached_features(
     folder: Path,
     *,
     embedder: Embedder,
-    images: Images,
-    dataset: str,
-    part: str,
-    transform: Transform,
-    augment: Transform | None = None,
+    dataset: Dataset,
+    transform: str = "none",
+    transform_options: Mapping[str, Any] | None = None,
     views: int = 0,
     seed: int = 0,
     threads: int | None = None,
     progress: Progress = lambda done, total: None,
 ) -> FeatureStore:
-    """The pooled features of ``images``, from ``folder`` if they are there, else computed and kept.
+    """The pooled features of a dataset's images, from ``folder`` if they are there, else computed and kept.
 
     Args:
         folder: Where all features are kept; each kind has a folder of its own in it.
         embedder: Its trunk and pooling make the features.
-        images: The images, and no others.
-        dataset: The dataset's fingerprint.
-        part: Which of the dataset's images these are; see :func:`rows_key`.
-        transform: Makes view 0; its ``repr`` must say all that it does, as a dataclass's does.
-        augment: Makes the further views, each from a random stream of its own per image.
-        views: How many further views there are.
-        seed: Of the augmentation.
+        dataset: The images, and no others: the whole dataset, or a part of it from ``select``.
+        transform: The name of a transform. View 0 is its evaluation twin's.
+        transform_options: The transform's options.
+        views: How many further views there are, made by the transform as in training, each from a random
+            stream of its own per image.
+        seed: Of the further views.
         threads: How many batches are under way at once; the number that PyTorch uses if None.
         progress: Called with the number of finished images and of all images, counting each view.
 
     Raises:
         RunError: The disk is full, or features are not finite. What was computed before is kept.
     """
-    if len(images) == 0:
+    if len(dataset) == 0:
         raise UsageError("there are no images to compute features of; check the dataset and its split")
-    if (augment is None) != (views == 0) or views < 0:
-        raise UsageError(f"views is {views}; augmented views need a transform for them, and none without")
-    key = FeatureKey(
-        dataset=dataset,
-        part=part,
-        trunk=embedder.trunk.name,
-        weights=_weights_key(embedder),
-        transform=transform_key(transform),
-        augment=transform_key(augment) if augment else "",
-        views=views,
-        seed=seed if views else 0,
+    if views < 0:
+        raise UsageError(f"views is {views}; it is a number of augmented views, 0 for none")
+    options = dict(transform_options or {})
+    identity = feature_identity(
+        embedder, dataset, transform=transform, transform_options=options, views=views, seed=seed
     )
-    shape = Shape(views=views + 1, rows=len(images), width=embedder.trunk.num_features)
-    home = folder / key.digest()
+    plain, *augmenting = _transforms(transform, options, views=views)
+    shape = Shape(views=views + 1, rows=len(dataset), width=embedder.trunk.num_features)
+    home = folder / feature_id(identity)
     # One process at a time checks and computes; the others wait and then find the features there.
     with lock(home / ".lock", remedy=REMEDY):
-        file = FeatureFile(home, shape=shape, about=asdict(key))
+        file = FeatureFile(home, shape=shape, identity=identity)
         missing = file.missing()
         total = shape.views * shape.rows
         done = total - sum(stop - start for _, start, stop in missing)
         progress(done, total)
         extractor = Extractor(embedder, threads=threads)
         for view, start, stop in missing:
-            load = _loader(images, augment if augment and view else transform, seed=seed, view=view)
+            load = _loader(dataset.images, augmenting[0] if view else plain, seed=seed, view=view)
             features = extractor.features(np.arange(start, stop), load)
             file.write(view, start, _finite(features, start))
             done += stop - start
             progress(done, total)
-    return FeatureStore(file.path, shape)
+        return FeatureStore(file.path, shape)
 
 
-def rows_key(rows: Rows) -> str:
-    """A short name for which rows of a dataset are meant; the order counts.
-
-    Example:
-        >>> rows_key(np.array([0, 1])) == rows_key(np.arange(2))
-        True
-    """
-    return hashlib.sha256(np.ascontiguousarray(rows, dtype="<i8").tobytes()).hexdigest()[:16]
+def _transforms(name: str, options: Mapping[str, Any], *, views: int) -> list[Transform]:
+    """The transform of the plain view, and that of the augmented ones if there are any."""
+    return [transforms.create(name, train=train, **options) for train in (False, True)[: 2 if views else 1]]
 
 
-def transform_key(transform: Transform) -> str:
-    """A text that says all that a transform does: its ``repr``, or the name of a function."""
-    if isinstance(transform, FunctionType):
-        text = f"{transform.__module__}.{transform.__qualname__}"
-    else:
-        text = repr(transform)
-    if " at 0x" in text or "<" in text:
-        raise UsageError(
-            f"transform {text} does not say what it does, so its features cannot be kept; "
-            "make it a dataclass or a function of a module"
-        )
-    return text
+def _text_of(transform: Transform) -> str:
+    """How a transform prints itself, if that does not change from one process to the next."""
+    text = repr(transform)
+    return getattr(transform, "__qualname__", type(transform).__qualname__) if " at 0x" in text else text
 
 
-def _weights_key(embedder: Embedder) -> str:
-    tensors = fingerprint(nn.Sequential(embedder.trunk, embedder.pooling))
-    text = json.dumps([tensors, asdict(embedder.trunk.inputs), type(embedder.pooling).__name__])
-    return hashlib.sha256(text.encode()).hexdigest()
+def _hash_of_network(embedder: Embedder) -> str:
+    """Of all tensors of trunk and pooling, and of the layers as they print themselves."""
+    network = nn.Sequential(embedder.trunk, embedder.pooling)
+    return hashlib.sha256(f"{fingerprint(network)} {network}".encode()).hexdigest()
+
+
+def _computed_with(device: torch.device) -> str:
+    versions = [f"{package} {metadata.version(package)}" for package in ("torch", "torchvision", "pillow")]
+    processor = (
+        f"cpu {torch.backends.cpu.get_cpu_capability()}"
+        if device.type == "cpu"
+        else f"{device.type} {torch.cuda.get_device_name(device) if device.type == 'cuda' else ''}"
+    )
+    return ", ".join([*versions, processor.strip()])
 
 
 def _loader(images: Images, transform: Transform, *, seed: int, view: int) -> Load:

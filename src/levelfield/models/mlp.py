@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Annotated
 
+from pydantic import Field
 from torch import nn
 
 from levelfield.models import register
 from levelfield.models._trunk import InputRecipe, Trunk, positive
+from levelfield.options import Size
 
 
 @register("mlp")
-def mlp(*, in_channels: int = 2, image_size: int = 1, width: int = 64, depth: int = 2) -> Trunk:
+def mlp(
+    *,
+    in_channels: Size = 2,
+    image_size: Annotated[int, Field(le=256)] = 1,
+    width: Annotated[int, Field(le=16_384)] = 64,
+    depth: Annotated[int, Field(le=100)] = 2,
+) -> Trunk:
     """``depth`` fully connected layers with ReLU on vectors, or on small images laid out as vectors.
 
     Args:

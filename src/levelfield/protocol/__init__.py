@@ -1,32 +1,41 @@
-"""The protocol: search, selection, confirmation, and the guard before the test set."""
+"""The protocol: search, selection, confirmation, and the guard before the test set.
 
-from levelfield.protocol._confirmation import Confirmation, read_confirmation
-from levelfield.protocol._importance import importance, searched_space
-from levelfield.protocol._plan import MethodPlan, Plan, plan
-from levelfield.protocol._reproduce import Reproduction, reproduce
-from levelfield.protocol._resolve import Resolved, resolve
-from levelfield.protocol._results import SETTINGS, Comparison, Result, collect
-from levelfield.protocol._run import Progress, run
-from levelfield.protocol._search import search_id, select
-from levelfield.protocol._sweep import Factor, SweepPoint, parse_factor, run_sweep, sweep_points
+The names below are imported when first used: what is read from records alone stays free of torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from levelfield.protocol._importance import importance, searched_space
+    from levelfield.protocol._plan import MethodPlan, Plan, plan
+    from levelfield.protocol._reproduce import Reproduction, reproduce
+    from levelfield.protocol._resolve import Resolved, resolve
+    from levelfield.protocol._run import Progress, run
+    from levelfield.protocol._search import search_id, select
+    from levelfield.protocol._sweep import (
+        Factor,
+        SweepPoint,
+        factors_of,
+        parse_factor,
+        run_sweep,
+        sweep_points,
+    )
 
 __all__ = [
-    "SETTINGS",
-    "Comparison",
-    "Confirmation",
     "Factor",
     "MethodPlan",
     "Plan",
     "Progress",
     "Reproduction",
     "Resolved",
-    "Result",
     "SweepPoint",
-    "collect",
+    "factors_of",
     "importance",
     "parse_factor",
     "plan",
-    "read_confirmation",
     "reproduce",
     "resolve",
     "run",
@@ -36,3 +45,20 @@ __all__ = [
     "select",
     "sweep_points",
 ]
+
+_HOMES = {
+    "_importance": ("importance", "searched_space"),
+    "_plan": ("MethodPlan", "Plan", "plan"),
+    "_reproduce": ("Reproduction", "reproduce"),
+    "_resolve": ("Resolved", "resolve"),
+    "_run": ("Progress", "run"),
+    "_search": ("search_id", "select"),
+    "_sweep": ("Factor", "SweepPoint", "factors_of", "parse_factor", "run_sweep", "sweep_points"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"levelfield.protocol.{home}"), name)
+    raise AttributeError(f"module 'levelfield.protocol' has no attribute '{name}'")

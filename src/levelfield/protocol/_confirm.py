@@ -6,10 +6,9 @@ Two scores per rerun, as in "A Metric Learning Reality Check". *Separated*: the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,14 +17,15 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from levelfield import metrics, models
-from levelfield.data import Dataset
-from levelfield.data._dataset import GALLERY, QUERY
+from levelfield.data import GALLERY, QUERY, Dataset
 from levelfield.engine import Runner
+from levelfield.files import write_bytes
 from levelfield.methods import Method
 from levelfield.models.pca import pca_head
-from levelfield.protocol._resolve import Resolved
+from levelfield.protocol._resolve import Resolved, metric_source
 from levelfield.protocol.guard import TestPermit, open_test, test_view
-from levelfield.records import RunFolder, RunSpec, Store, digest, read_json, write_bytes, write_json
+from levelfield.records import Rerun, RunFolder, RunSpec, Store, read_selection, write_rerun
+from levelfield.space import Value
 from levelfield.train import (
     Resources,
     RunJob,
@@ -36,9 +36,10 @@ from levelfield.train import (
     prepare_process,
     run_job,
 )
+from levelfield.train.checkpoint import load_best_weights
 
-TEST_PART = "test"
 SPECTRUM = "spectrum"
+CLASSES = "classes"
 
 
 @dataclass(frozen=True)
@@ -63,9 +64,9 @@ def confirm(
     on_run: Callable[[], None],
 ) -> None:
     """Train the reruns that are missing, then score those that are not scored yet."""
-    selection = read_json(selection_file)
+    selection = read_selection(selection_file)
     reruns = range(resolved.experiment.confirm.reruns)
-    specs = [rerun_specs(resolved, method, selection["hyperparameters"], rerun) for rerun in reruns]
+    specs = [rerun_specs(resolved, method, selection.hyperparameters, rerun) for rerun in reruns]
     jobs = [RunJob(s, resolved.resources, store.run(s.run_id).path) for group in specs for s in group]
     engine.map(run_job, jobs, on_done=on_run)
     runs = [tuple(store.run(spec.run_id).path for spec in group) for group in specs]
@@ -80,7 +81,7 @@ def confirm_baseline(resolved: Resolved, selection_file: Path, store: Store, eng
 
 
 def rerun_specs(
-    resolved: Resolved, method: Method, hyperparameters: dict[str, Any], rerun: int
+    resolved: Resolved, method: Method, hyperparameters: Mapping[str, Value], rerun: int
 ) -> tuple[RunSpec, ...]:
     """The runs of one rerun, fold by fold."""
     return tuple(
@@ -99,13 +100,15 @@ def _score(
     runs: list[tuple[Path, ...]],
 ) -> None:
     """Open the test set once for all reruns that have no score yet."""
-    folder = store.confirmation(digest(read_json(selection_file)))
-    outs = [rerun_file(folder, rerun) for rerun in range(len(specs))]
+    selection = read_selection(selection_file).selection_id
     wanted = resolved.experiment.metrics
-    missing = [rerun for rerun, out in enumerate(outs) if not is_scored(out, wanted)]
+    known = store.reruns(selection, len(specs))
+    missing = [rerun for rerun in range(len(specs)) if not is_scored(known.get(rerun), wanted)]
     if not missing:
         return
-    permit = open_test(store, selection_file)
+    outs = [store.rerun_file(selection, rerun) for rerun in range(len(specs))]
+    other_metrics = any(known[rerun].failed is None for rerun in missing if rerun in known)
+    permit = open_test(store, selection_file, other_metrics=other_metrics)
     engine.map(
         score_rerun,
         [
@@ -115,17 +118,16 @@ def _score(
     )
 
 
-def is_scored(out: Path, wanted: tuple[str, ...]) -> bool:
-    """Whether a rerun's file has every metric, or says why it failed."""
-    if not out.exists():
+def is_scored(rerun: Rerun | None, wanted: tuple[str, ...]) -> bool:
+    """Whether a rerun has every metric, by the code that the metric has now, or says why it failed."""
+    if rerun is None:
         return False
-    found = read_json(out)
-    return "failed" in found or set(wanted) <= set(found["concatenated"])
-
-
-def rerun_file(folder: Path, rerun: int) -> Path:
-    """Where the scores of one rerun lie."""
-    return folder / f"rerun-{rerun:02d}.json"
+    if rerun.failed is not None:
+        return True
+    return all(
+        metric in rerun.concatenated and rerun.metric_sources.get(metric) == metric_source(metric)
+        for metric in wanted
+    )
 
 
 def score_rerun(job: ScoreJob) -> None:
@@ -135,7 +137,7 @@ def score_rerun(job: ScoreJob) -> None:
     results = [folder.result() for folder in folders]
     reasons = [r.reason for r in results if r is not None and r.status != "complete"]
     if reasons:
-        write_json(job.out, {"failed": reasons[0]})
+        write_rerun(job.out, Rerun(failed=reasons[0]))
         return
     test = test_view(job.permit, job.specs[0], job.resources)
     if folders:
@@ -148,15 +150,17 @@ def score_rerun(job: ScoreJob) -> None:
         per_fold, together = _embed_pretrained(job, test)
     scores = [_evaluate(embeddings, test, job.metrics) for embeddings in per_fold]
     concatenated = _evaluate(together, test, job.metrics)
-    _save_arrays(job, scores, concatenated, metrics.spectrum(together))
-    write_json(
+    _save_arrays(job, test, scores, concatenated, metrics.spectrum(together))
+    sources = {metric: metric_source(metric) for metric in job.metrics}
+    write_rerun(
         job.out,
-        {
-            "separated": {m: float(np.mean([score[m] for score in scores])) for m in job.metrics},
-            "concatenated": {m: float(concatenated[m]) for m in job.metrics},
-            "folds": [{m: float(score[m]) for m in job.metrics} for score in scores],
-            "best_epochs": [result.best_epoch for result in results if result is not None],
-        },
+        Rerun(
+            separated={m: float(np.mean([score[m] for score in scores])) for m in job.metrics},
+            concatenated={m: float(concatenated[m]) for m in job.metrics},
+            folds=tuple({m: float(score[m]) for m in job.metrics} for score in scores),
+            best_epochs=tuple(result.best_epoch for result in results if result is not None),
+            metric_sources={metric: source for metric, source in sources.items() if source is not None},
+        ),
     )
 
 
@@ -164,7 +168,7 @@ def _embed_trained(job: ScoreJob, test: Dataset, fold: int) -> Tensor:
     """Test embeddings of one fold's best model."""
     spec = job.specs[fold]
     embedder = build_embedder(spec, job.resources)
-    embedder.load_state_dict(RunFolder(job.runs[fold]).weights(), strict=spec.trunk.mode == "finetune")
+    embedder.load_state_dict(load_best_weights(job.runs[fold]), strict=spec.trunk.mode == "finetune")
     return _embed(embedder, job, test, spec)
 
 
@@ -181,7 +185,7 @@ def _embed_pretrained(job: ScoreJob, test: Dataset) -> tuple[list[Tensor], Tenso
     spec = job.specs[0]
     bare = build_embedder(_without_head(spec), job.resources)
     view = development(spec, job.resources)
-    fitted = _embed(bare, job, view.dataset, spec, part=view.part, normalize=False)
+    fitted = _embed(bare, job, view.dataset, spec, train=True, normalize=False)
     features = _embed(bare, job, test, spec, normalize=False)
     sizes = [min(size, *fitted.shape) for size in (spec.head.size, spec.head.size * len(job.specs))]
     small, large = (pca_head(fitted, size=size)(features) for size in sizes)
@@ -198,12 +202,15 @@ def _embed(
     dataset: Dataset,
     spec: RunSpec,
     *,
-    part: str = TEST_PART,
+    train: bool = False,
     normalize: bool = True,
 ) -> Tensor:
-    """Embeddings of every image of ``dataset``; bare features if not ``normalize``."""
+    """Embeddings of every image of ``dataset``; bare features if not ``normalize``.
+
+    ``train`` names the development images, whose features training has computed already.
+    """
     embedder.to(job.resources.device).eval()
-    inputs = inputs_of(dataset.images, spec, job.resources, part=part, train=part != TEST_PART)
+    inputs = inputs_of(dataset, spec, job.resources, train=train)
     frozen = spec.trunk.mode == "frozen"
     forward: Callable[[Tensor], Tensor]
     if normalize:
@@ -232,10 +239,18 @@ def _evaluate(embeddings: Tensor, test: Dataset, wanted: tuple[str, ...]) -> met
 
 
 def _save_arrays(
-    job: ScoreJob, folds: list[metrics.Scores], together: metrics.Scores, spectrum: np.ndarray
+    job: ScoreJob,
+    test: Dataset,
+    folds: list[metrics.Scores],
+    together: metrics.Scores,
+    spectrum: np.ndarray,
 ) -> None:
-    """Keep what each query scored: significance tests pair methods query by query. And the spectrum."""
-    tensors = {SPECTRUM: torch.as_tensor(spectrum, dtype=torch.float32)}
+    """Keep what each query scored and its class: methods are compared class by class. And the spectrum."""
+    asked = np.ones(len(test), dtype=bool) if test.roles is None else (test.roles & QUERY) > 0
+    tensors = {
+        SPECTRUM: torch.as_tensor(spectrum, dtype=torch.float32),
+        CLASSES: torch.as_tensor(test.labels[asked], dtype=torch.int64),
+    }
     for name in job.metrics:
         if name not in together.per_query:
             continue  # a measure of the whole space, such as NMI, has no value per query

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from levelfield import methods
-from levelfield.config import MethodSpec
-from levelfield.errors import UsageError
 from levelfield.protocol._optimise import study_of
+from levelfield.records import Search, Trial
 from levelfield.space import Choice, Dimension, Float, Int, Space, Value
 
 FEWEST_TRIALS = 4
 SURELY_LOG = 1000  # nothing else spreads its trials over so wide a range of positive numbers
 
 
-def importance(space: Space, trials: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def importance(space: Space, trials: Sequence[Trial], *, higher_is_better: bool = True) -> dict[str, float]:
     """The share of each hyperparameter in reaching the best scores, most important first; sums to 1.
 
     PED-ANOVA, as Optuna computes it: how much the best tenth of the trials (at least two) differ from all
@@ -24,19 +21,22 @@ def importance(space: Space, trials: Sequence[Mapping[str, Any]]) -> dict[str, f
 
     Args:
         space: What was searched.
-        trials: As recorded: "hyperparameters" and "score", None of a failed one.
+        trials: As recorded.
+        higher_is_better: Which scores are the best.
 
     Example:
-        >>> trials = [{"hyperparameters": {"a": i / 9, "b": i * 7 % 10 / 9}, "score": i} for i in range(10)]
+        >>> points = [{"a": i / 9, "b": i * 7 % 10 / 9} for i in range(10)]
+        >>> trials = [Trial(number=i, hyperparameters=point, score=i) for i, point in enumerate(points)]
         >>> found = importance({"a": Float(0.0, 1.0), "b": Float(0.0, 1.0)}, trials)
         >>> list(found), round(sum(found.values()), 6)
         (['a', 'b'], 1.0)
     """
-    done = [trial for trial in trials if trial["score"] is not None]
+    sign = 1 if higher_is_better else -1
+    done = [(trial.hyperparameters, sign * trial.score) for trial in trials if trial.score is not None]
     varied = {
         name: dimension
         for name, dimension in space.items()
-        if len({trial["hyperparameters"].get(name) for trial in done}) > 1
+        if len({hyperparameters.get(name) for hyperparameters, _ in done}) > 1
     }
     if len(done) < FEWEST_TRIALS or not varied:
         return {}
@@ -44,7 +44,7 @@ def importance(space: Space, trials: Sequence[Mapping[str, Any]]) -> dict[str, f
         return dict.fromkeys(varied, 1.0)
     import optuna
 
-    study = study_of(varied, [(trial["hyperparameters"], trial["score"]) for trial in done])
+    study = study_of(varied, done)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PED-ANOVA is marked experimental in some releases
         evaluator = optuna.importance.PedAnovaImportanceEvaluator()
@@ -52,27 +52,25 @@ def importance(space: Space, trials: Sequence[Mapping[str, Any]]) -> dict[str, f
     return {name: float(share) for name, share in found.items()}
 
 
-def searched_space(spec: Mapping[str, Any], trials: Sequence[Mapping[str, Any]]) -> dict[str, Dimension]:
+def searched_space(search: Search | None, trials: Sequence[Trial]) -> dict[str, Dimension]:
     """What a search on record ranged over.
 
-    The method's space where it is known here and holds what was tried; for a method whose file is not
-    loaded, or of another version, the range of the values tried.
+    In a folder of schema 1 that is not on record; there it is the range of the values tried.
 
     Args:
-        spec: The method's entry in the recorded experiment.
+        search: What is on record of the search.
         trials: Its recorded trials.
+
+    Example:
+        >>> searched_space(None, [Trial(number=n, hyperparameters={"k": n}) for n in (0, 4)])
+        {'k': Int(low=0, high=4, log=False, step=1)}
     """
-    try:
-        known: Space = methods.resolve(MethodSpec(**spec)).space
-    except UsageError:
-        known = {}
-    names = dict.fromkeys(name for trial in trials for name in trial["hyperparameters"])
+    known = {} if search is None else search.dimensions()
+    names = dict.fromkeys(name for trial in trials for name in trial.hyperparameters)
     space = {}
     for name in names:
-        values = [t["hyperparameters"][name] for t in trials if name in t["hyperparameters"]]
-        dimension = known.get(name)
-        holds = dimension is not None and all(dimension.contains(value) for value in values)
-        space[name] = dimension if dimension is not None and holds else _range_of(values)
+        values = [trial.hyperparameters[name] for trial in trials if name in trial.hyperparameters]
+        space[name] = known.get(name) or _range_of(values)
     return space
 
 

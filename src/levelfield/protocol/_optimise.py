@@ -7,6 +7,7 @@ survive a kill.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from levelfield.seeds import numpy_generator, seed_for
 from levelfield.space import Choice, Dimension, Float, Int, Space, Value
 
 GRID_LEVELS = 5  # of a real range that has no step of its own
+LARGEST_GRID = 1_000_000  # points; nobody runs more, and listing them would take all memory
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,26 @@ def grid(space: Space, *, seed: int) -> list[dict[str, Value]]:
     return [points[index] for index in order]
 
 
+def grid_size(space: Space) -> int:
+    """How many points :func:`grid` has, counted without listing them.
+
+    Example:
+        >>> grid_size({"margin": Float(0.0, 1.0, step=0.5), "k": Int(1, 10**15)})
+        3000000000000000
+    """
+    return math.prod(_level_count(dimension) for dimension in space.values())
+
+
+def _level_count(dimension: Dimension) -> int:
+    match dimension:
+        case Choice(options=options):
+            return len(options)
+        case Int(low=low, high=high, step=step):
+            return (high - low) // step + 1
+        case Float(low=low, high=high, step=step):
+            return GRID_LEVELS if step is None else int((high - low) / step + 1e-9) + 1
+
+
 def _grid_point(space: Space, *, seed: int, number: int) -> dict[str, Value] | None:
     points = grid(space, seed=seed)
     return points[number] if number < len(points) else None
@@ -66,8 +88,7 @@ def _levels(dimension: Dimension) -> list[Value]:
             if step is None:
                 make = np.geomspace if log else np.linspace
                 return [float(value) for value in make(low, high, GRID_LEVELS)]
-            count = int((high - low) / step + 1e-9) + 1
-            return [round(low + index * step, 12) for index in range(count)]
+            return [round(low + index * step, 12) for index in range(_level_count(dimension))]
 
 
 def _optuna_point(

@@ -8,17 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from levelfield.config import Experiment
 from levelfield.errors import RunError
 from levelfield.methods import Method
-from levelfield.protocol._confirm import is_scored, rerun_file, rerun_specs
-from levelfield.protocol._proposals import Trial, budget, propose
+from levelfield.protocol._confirm import is_scored, rerun_specs
+from levelfield.protocol._proposals import budget, propose
 from levelfield.protocol._resolve import Resolved, resolve
 from levelfield.protocol._search import next_round, search_id, select
 from levelfield.protocol._trials import trial_jobs
-from levelfield.records import RunFolder, Store, digest, read_json
+from levelfield.records import RunFolder, Selection, Store, Trial
 from levelfield.train import Speed, development, measure_speed
 
 SMALL_FILES = 4096  # spec, log, result and provenance of a run
@@ -105,6 +104,7 @@ class _Work:
 def plan(experiment: Experiment, out: str | Path | None = None) -> Plan:
     """Count the runs, and estimate time and disk from recorded runs, or else from a short measurement."""
     store = Store(Path(out) if out is not None else Path("runs") / experiment.name)
+    store.check_version()
     resolved = resolve(experiment)
     work = [_work(resolved, method, store) for method in resolved.methods]
     seconds, size, basis, speed = _run_cost(resolved, work)
@@ -156,7 +156,7 @@ def _work(resolved: Resolved, method: Method, store: Store) -> _Work:
     experiment, wanted = resolved.experiment, budget(resolved, method)
     identity = search_id(resolved, method)
     trials = store.trials(identity)[:wanted]
-    searched = [store.run(run) for trial in trials for run in trial["runs"]]
+    searched = [store.run(run) for trial in trials for run in trial.runs]
     begun = [
         RunFolder(job.folder)
         for number, point in next_round(resolved, method, trials)
@@ -165,12 +165,12 @@ def _work(resolved: Resolved, method: Method, store: Store) -> _Work:
     finished = [folder for folder in begun if folder.result() is not None]
     reruns = range(experiment.confirm.reruns)
     confirmed, scored = [], 0
-    if len(trials) == wanted and (selection := _selection(trials, method, identity)) is not None:
-        specs = [s for r in reruns for s in rerun_specs(resolved, method, selection["hyperparameters"], r)]
+    if len(trials) == wanted and (selection := _selection(resolved, trials, method, identity)):
+        specs = [s for r in reruns for s in rerun_specs(resolved, method, selection.hyperparameters, r)]
         folders = [store.run(spec.run_id) for spec in specs]
         confirmed = [folder for folder in folders if folder.result() is not None]
-        home = store.confirmation(digest(selection))
-        scored = sum(is_scored(rerun_file(home, rerun), experiment.metrics) for rerun in reruns)
+        known = store.reruns(selection.selection_id, len(reruns))
+        scored = sum(is_scored(known.get(rerun), experiment.metrics) for rerun in reruns)
     return _Work(
         method=method,
         trials=trials,
@@ -182,9 +182,9 @@ def _work(resolved: Resolved, method: Method, store: Store) -> _Work:
     )
 
 
-def _selection(trials: list[Trial], method: Method, identity: str) -> dict[str, Any] | None:
+def _selection(resolved: Resolved, trials: list[Trial], method: Method, identity: str) -> Selection | None:
     try:
-        return select(trials, method=method.name, search=identity)
+        return select(trials, method=method.name, search=identity, sign=resolved.sign)
     except RunError:  # every trial failed; running the experiment will say so
         return None
 
@@ -192,10 +192,10 @@ def _selection(trials: list[Trial], method: Method, identity: str) -> dict[str, 
 def _run_cost(resolved: Resolved, work: Sequence[_Work]) -> tuple[Range, int, str, Speed | None]:
     """Seconds and bytes of one run, what they come from, and the measurement if there was one."""
     done = [folder for w in work for folder in (*w.searched, *w.confirmed)]
-    recorded = [folder for folder in done if (folder.path / "provenance.json").exists()]
+    recorded = [(folder, found) for folder in done if (found := folder.provenance()) is not None]
     if recorded:
-        mean = fmean(read_json(folder.path / "provenance.json")["seconds"] for folder in recorded)
-        size = fmean(sum(f.stat().st_size for f in folder.path.iterdir()) for folder in recorded)
+        mean = fmean(provenance.seconds for _, provenance in recorded)
+        size = fmean(folder.size() for folder, _ in recorded)
         return Range(mean, mean), round(size), f"the mean of {len(recorded)} finished runs", None
     method = work[0].method
     (point,) = propose(resolved, method, [0], finished=[])

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from levelfield.methods import Method
 from levelfield.protocol._optimise import Observation, grid, suggest
 from levelfield.protocol._resolve import Resolved, first_point
+from levelfield.records import Trial
 from levelfield.seeds import seed_for
 from levelfield.space import Value
 
-Trial = dict[str, Any]
 Point = dict[str, Value]
 
 
@@ -43,7 +42,9 @@ def propose(
     Trials that are under way, among them those proposed here, count with the mean score so far: so that
     trials of the same round do not all try the same.
     """
-    observed = [Observation(trial["hyperparameters"], _observed_score(trial)) for trial in finished]
+    observed = [
+        Observation(dict(trial.hyperparameters), _observed_score(trial, resolved.sign)) for trial in finished
+    ]
     scores = [seen.score for seen in observed if seen.score is not None]
     stand_in = sum(scores) / len(scores) if scores else None
     points: list[Point] = []
@@ -63,7 +64,7 @@ def propose(
     return points
 
 
-def _observed_score(trial: Trial) -> float | None:
-    """The score of a trial; of a pruned one, what it would have been like."""
-    score: float | None = trial["score"]
-    return trial.get("estimate") if score is None else score
+def _observed_score(trial: Trial, sign: int) -> float | None:
+    """The score of a trial, or of a pruned one its estimate, turned so that more is better."""
+    score = trial.estimate if trial.score is None else trial.score
+    return None if score is None else sign * score

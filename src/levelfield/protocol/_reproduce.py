@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from levelfield.compare import Comparison, collect
 from levelfield.config import Experiment
 from levelfield.errors import UsageError
-from levelfield.protocol._results import SETTINGS, Comparison, Result, collect
 from levelfield.protocol._run import Progress, run
-from levelfield.records import Store, read_json
-from levelfield.stats import t_interval
-
-Verdict = Literal["identical", "within interval", "different"]
+from levelfield.records import SETTINGS, Store
+from levelfield.stats import RepeatVerdict, compare_repetition
 
 
 @dataclass(frozen=True)
@@ -27,7 +25,7 @@ class Number:
     before: float
     half_width: float
     after: float
-    verdict: Verdict
+    verdict: RepeatVerdict
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ class Reproduction:
     selections: tuple[str, ...]
     environment: tuple[str, ...]
 
-    def count(self, verdict: Verdict) -> int:
+    def count(self, verdict: RepeatVerdict) -> int:
         """How many numbers have this verdict."""
         return sum(number.verdict == verdict for number in self.numbers)
 
@@ -98,8 +96,8 @@ def recorded_experiment(
     device: str | None = None,
 ) -> Experiment:
     """The experiment that a folder holds; with the recorded number of threads, which bits depend on."""
-    values = dict(collect(folder).experiment)
-    values["dataset"] = {**values["dataset"], "root": root}
+    values = collect(folder).experiment.model_dump(mode="json")
+    values["dataset"]["root"] = root
     recorded = surroundings(folder)
     values["plugins"] = plugins
     values["engine"] = {
@@ -110,23 +108,8 @@ def recorded_experiment(
     return Experiment.model_validate(values)
 
 
-def compare_scores(before: list[float], after: list[float]) -> Verdict:
-    """Whether the reruns' scores are the same, or their mean lies in the 95% interval of those before.
-
-    Example:
-        >>> compare_scores([0.5, 0.6], [0.5, 0.6]), compare_scores([0.5, 0.6], [0.9, 0.9])
-        ('identical', 'within interval')
-        >>> compare_scores([0.5, 0.51, 0.5], [0.7, 0.7, 0.7])
-        'different'
-    """
-    if before == after:
-        return "identical"
-    inside = t_interval(before).contains(t_interval(after).mean) if after else False
-    return "within interval" if inside else "different"
-
-
 def _check_finished(comparison: Comparison) -> None:
-    wanted = comparison.experiment["confirm"]["reruns"]
+    wanted = comparison.experiment.confirm.reruns
     for result in comparison.trained:
         done = len(result.failed) + len(result.scores[SETTINGS[0]][comparison.metrics[0]])
         if done < wanted:
@@ -134,41 +117,43 @@ def _check_finished(comparison: Comparison) -> None:
                 f"{result.method} has {done} of {wanted} reruns; finish the experiment first, "
                 "with `levelfield run`"
             )
-    if len(comparison.trained) < len(comparison.experiment["methods"]):
+    if len(comparison.trained) < len(comparison.experiment.methods):
         raise UsageError("the experiment is not finished; finish it first, with `levelfield run`")
 
 
 def _numbers(before: Comparison, after: Comparison) -> Iterator[Number]:
-    found = {result.method: result for result in after.results}
-    for result in before.results:
-        for setting in SETTINGS:
-            for metric in before.metrics:
-                scores = result.scores[setting][metric]
-                if scores:
-                    yield _number(result, found.get(result.method), setting, metric)
+    """Every mean score of the first run, all judged together: one false alarm in 20 repetitions at most."""
+    old, new = _scores(before), _scores(after)
+    intervals = {result.method: result.interval for result in before.results}
+    for found in compare_repetition(old, new, groups={key: key[1:] for key in old}):
+        method, setting, metric = found.key
+        yield Number(
+            method=method,
+            setting=setting,
+            metric=metric,
+            before=found.before,
+            half_width=intervals[method](setting, metric).half_width,
+            after=found.after,
+            verdict=found.verdict,
+        )
 
 
-def _number(before: Result, after: Result | None, setting: str, metric: str) -> Number:
-    old = before.scores[setting][metric]
-    new = after.scores[setting][metric] if after else []
-    interval = before.interval(setting, metric)
-    return Number(
-        method=before.method,
-        setting=setting,
-        metric=metric,
-        before=interval.mean,
-        half_width=interval.half_width,
-        after=t_interval(new).mean if new else float("nan"),
-        verdict=compare_scores(old, new),
-    )
+def _scores(comparison: Comparison) -> dict[tuple[str, str, str], list[float]]:
+    return {
+        (result.method, setting, metric): scores
+        for result in comparison.results
+        for setting in SETTINGS
+        for metric in comparison.metrics
+        if (scores := result.scores[setting][metric])
+    }
 
 
 def _selections(before: Comparison, after: Comparison) -> Iterator[str]:
     found = {result.method: result for result in after.trained}
     for result in before.trained:
         other = found.get(result.method)
-        old = result.selection["hyperparameters"]
-        new = other.selection["hyperparameters"] if other else None
+        old = result.selection.hyperparameters
+        new = other.selection.hyperparameters if other else None
         if old != new:
             yield f"{result.method}: {old} -> {new}"
 
@@ -176,20 +161,13 @@ def _selections(before: Comparison, after: Comparison) -> Iterator[str]:
 def surroundings(folder: Path) -> dict[str, set[str]]:
     """Every value that the runs of a folder have of what they ran on, with and from."""
     found: dict[str, set[str]] = {}
-    for run_folder in sorted((Store(folder).root / "runs").iterdir()):
-        if not (run_folder / "provenance.json").exists():
+    for run_folder in Store(folder).runs():
+        provenance = run_folder.provenance()
+        if provenance is None:
             continue
-        spec = read_json(run_folder / "spec.json")
-        facts = {
-            key: value
-            for key, value in read_json(run_folder / "provenance.json").items()
-            if key not in ("finished", "seconds")
-        }
-        facts |= {
-            "dataset": spec["data"]["fingerprint"],
-            "weights": spec["trunk"]["weights"],
-            "plugins": spec["recipe"]["plugins"],
-        }
+        spec = run_folder.spec()
+        facts = provenance.model_dump(exclude={"finished", "seconds"})
+        facts |= {"dataset": spec.data.fingerprint, "weights": spec.trunk.weights}
         for key, value in _leaves(facts):
             found.setdefault(key, set()).add(str(value))
     return found

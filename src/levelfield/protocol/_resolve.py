@@ -6,30 +6,52 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from levelfield import batches, losses, methods, metrics, miners, models, published
+from levelfield import batches, engine, losses, methods, metrics, miners, models, published
 from levelfield.config import Experiment, MethodSpec, Plugin
 from levelfield.data import registry as datasets
 from levelfield.data import splits, transforms
 from levelfield.data.views import DevelopmentView, open_development
 from levelfield.errors import UsageError
+from levelfield.losses import regularisers
 from levelfield.methods import Method
-from levelfield.published._optima import DEFAULT_SOURCE
-from levelfield.records import DataIdentity, Recipe, RunSpec, TrunkIdentity
-from levelfield.registry import load_plugin_file
+from levelfield.protocol._optimise import LARGEST_GRID, grid_size
+from levelfield.published import DEFAULT_SOURCE
+from levelfield.records import DataIdentity, PluginIdentity, Recipe, RunSpec, TrunkIdentity
+from levelfield.registry import Registry, load_plugin_file, loaded_entry_points, plugin_digest_now
 from levelfield.seeds import seed_for
 from levelfield.space import Value
-from levelfield.train import Resources
+from levelfield.train import PluginFile, Resources
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """An experiment whose names, ranges and data have been checked."""
+    """An experiment whose names, ranges and data have been checked.
+
+    Attributes:
+        experiment: As the user wrote it, over its preset.
+        methods: What is compared.
+        data: The dataset and its split plan, by content.
+        trunk: The network before the head.
+        transform: What is done to images.
+        metric: The metric that selects.
+        sign: 1 if more of that metric is better, -1 if less.
+        plugins: The hash of each plug-in file and entry point that was loaded, by name.
+        resources: Where things lie on this machine.
+        num_folds: How many runs a trial has.
+        split_description: The split plan in words.
+        leaky: Whether search and selection are shown the test set, on purpose.
+    """
 
     experiment: Experiment
     methods: tuple[Method, ...]
     data: DataIdentity
     trunk: TrunkIdentity
+    transform: PluginIdentity
+    metric: PluginIdentity
+    sign: int
+    plugins: Mapping[str, str]
     resources: Resources
     num_folds: int
     split_description: str
@@ -55,11 +77,12 @@ class Resolved:
             fold=fold,
             trunk=self.trunk,
             head=experiment.head,
-            transform=Plugin(**experiment.transform.model_dump()),
+            transform=self.transform,
             batch=experiment.batch,
             optimizer=experiment.optimizer,
             schedule=experiment.schedule,
             training=experiment.training,
+            metric=self.metric,
             recipe=recipe_of(method, experiment),
             hyperparameters={**method.fixed, **hyperparameters},
             seed=seed,
@@ -72,36 +95,43 @@ class Resolved:
 
 def resolve(experiment: Experiment) -> Resolved:
     """Check the experiment against the registries and the data, before anything is computed."""
-    for plugin in experiment.plugins:
-        load_plugin_file(plugin)
+    plugins = [PluginFile(path, _load_plugin(path)) for path in experiment.plugins]
     _check_names(experiment)
     resolved_methods = tuple(_method(experiment, spec) for spec in experiment.methods)
     for method in resolved_methods:
         first_point(experiment, method)  # refuses what cannot be the first trial
+        if experiment.search.sampler == "grid" and (size := grid_size(method.space)) > LARGEST_GRID:
+            raise UsageError(
+                f"method {method.name}: its grid has {size:.1g} points, more than {LARGEST_GRID:,}; narrow "
+                "its ranges with `space:`, or choose another search.sampler"
+            )
     view = _open(experiment)
     _check_batches(experiment, resolved_methods, view)
-    split = experiment.split
     return Resolved(
         experiment=experiment,
         methods=resolved_methods,
         data=DataIdentity(
-            name=experiment.dataset.name,
-            options=experiment.dataset.options,
+            **_identity(datasets, experiment.dataset).model_dump(),
             fingerprint=view.fingerprint,
-            split=Plugin(name=split.name, **split.options),
+            split=_identity(splits.registry, experiment.split),
         ),
         trunk=TrunkIdentity(
-            name=experiment.trunk.name,
-            options=experiment.trunk.options,
+            **_identity(models.registry, experiment.trunk).model_dump(),
             weights=_weights_identity(experiment.trunk.weights),
             mode=experiment.trunk.mode,
             bn_mode=experiment.trunk.bn_mode,
             views=experiment.trunk.views,
         ),
+        transform=_identity(transforms.registry, experiment.transform),
+        metric=PluginIdentity(
+            name=experiment.training.metric, source=metric_source(experiment.training.metric)
+        ),
+        sign=metrics.selection_sign(experiment.training.metric),
+        plugins={**_by_name(plugins), **loaded_entry_points()},
         resources=Resources(
             dataset_root=experiment.dataset.root,
             weights=experiment.trunk.weights,
-            plugins=experiment.plugins,
+            plugins=tuple(plugins),
             device=experiment.engine.device,
             threads=experiment.engine.threads,
         ),
@@ -150,19 +180,59 @@ def _published(method: Method, experiment: Experiment, source: str) -> dict[str,
 
 def recipe_of(method: Method, experiment: Experiment) -> Recipe:
     """The identity of a method's parts; parts from outside the package count with their source's hash."""
-    fingerprints = {
+    sources = {
         "loss": losses.registry[method.loss].source,
         "sampler": batches.registry[method.sampler].source,
     }
     if method.miner is not None:
-        fingerprints["miner"] = miners.registry[method.miner].source
+        sources["miner"] = miners.registry[method.miner].source
+    for name in {*method.fixed, *method.space}:
+        prefix, _, regulariser = name.partition(".")
+        if prefix == "regulariser":
+            sources[name] = regularisers.registry[regulariser].source
     return Recipe(
         loss=method.loss,
         miner=method.miner,
         sampler=method.sampler,
         samples_per_class=method.with_samples(experiment.batch),
-        plugins={part: found for part, found in fingerprints.items() if found is not None},
+        sources={part: found for part, found in sources.items() if found is not None},
     )
+
+
+def method_source(method: Method) -> str | None:
+    """The hash of the file that defines a method, if it is not part of this package."""
+    known = method.name in methods.registry
+    return methods.registry[method.name].source if known else None
+
+
+def metric_source(name: str) -> str | None:
+    """The hash of the file that defines a metric, if it is not part of this package."""
+    metrics.resolve(name)  # refuses a name that is none
+    family = f"{name.rpartition('_')[0]}_K"  # recall_at_8 is one of recall_at_K
+    return metrics.registry[name if name in metrics.registry.names() else family].source
+
+
+def _identity(registry: Registry[Any], plugin: Plugin) -> PluginIdentity:
+    return PluginIdentity(name=plugin.name, options=plugin.options, source=registry[plugin.name].source)
+
+
+def _load_plugin(path: Path) -> str:
+    digest = load_plugin_file(path)
+    if digest != plugin_digest_now(path):
+        raise UsageError(
+            f"plug-in file {path}, or a module beside it, was changed after this process imported it; "
+            "start Python again to use the new text"
+        )
+    return digest
+
+
+def _by_name(plugins: list[PluginFile]) -> dict[str, str]:
+    """The hashes of files by their names; the paths are this machine's own affair."""
+    names = [plugin.path.name for plugin in plugins]
+    return {
+        f"{plugin.path.parent.name}/{name}" if names.count(name) > 1 else name: plugin.digest
+        for name, plugin in zip(names, plugins, strict=True)
+    }
 
 
 def _check_names(experiment: Experiment) -> None:
@@ -173,8 +243,10 @@ def _check_names(experiment: Experiment) -> None:
     transforms.registry.check_options(
         transforms.registry[experiment.transform.name], experiment.transform.options
     )
-    for metric in (*experiment.metrics, experiment.training.metric):
+    engine.check(experiment.engine)
+    for metric in experiment.metrics:
         metrics.resolve(metric)
+    metrics.selection_sign(experiment.training.metric)  # refuses a metric that has no better or worse
     if experiment.training.max_epochs == 0:
         raise UsageError("training.max_epochs = 0 would train nothing; choose at least 1")
 

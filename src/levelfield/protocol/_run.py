@@ -6,17 +6,18 @@ Every method's selection is frozen before the test set is opened for any of them
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
+from levelfield import metrics
 from levelfield.config import Experiment
-from levelfield.engine import Engine, Runner, TorchrunEngine, is_chief, started_by_torchrun
+from levelfield.engine import Runner, TorchrunEngine, create, is_chief, started_by_torchrun
 from levelfield.methods import Method
 from levelfield.protocol._confirm import confirm, confirm_baseline
 from levelfield.protocol._proposals import budget
 from levelfield.protocol._resolve import Resolved, resolve
 from levelfield.protocol._search import run_search, search_id, select
 from levelfield.protocol.guard import record_feedback
-from levelfield.records import Store, append_line, digest, now, read_json, read_lines, write_json
+from levelfield.records import Index, Measure, NetworkIdentity, Revision, Selection, Store, now
 from levelfield.train import development, run_job, trunk_features
 
 
@@ -66,7 +67,7 @@ def run(
             else:
                 ranks.follow()
         return store.root
-    with Engine(workers=experiment.engine.workers).open() as engine:
+    with create(experiment.engine) as engine:
         _carry_out(resolved, store, engine, progress, search_only=search_only)
     return store.root
 
@@ -75,15 +76,15 @@ def _carry_out(
     resolved: Resolved, store: Store, engine: Runner, progress: Progress, *, search_only: bool
 ) -> None:
     with store.open():
-        write_index(store, resolved, {})
+        _write_index(store, resolved, {})
         if resolved.leaky:
             record_feedback(store)
         _compute_features(resolved, progress)
         files = {}
         for method in resolved.methods:
             files[method.name] = _search_and_select(resolved, method, store, engine, progress)
-        files[resolved.baseline] = _freeze(store, _baseline_selection(resolved))
-        write_index(store, resolved, files)
+        files[resolved.baseline] = store.freeze(_baseline_selection(resolved))
+        _write_index(store, resolved, files)
         if search_only:
             return
         confirm_baseline(resolved, files[resolved.baseline], store, engine)
@@ -108,8 +109,7 @@ def _compute_features(resolved: Resolved, progress: Progress) -> None:
             progress.advance()
         done = now_done
 
-    images = view.dataset.images
-    trunk_features(images, spec, resolved.resources, part=view.part, train=True, progress=advance)
+    trunk_features(view.dataset, spec, resolved.resources, train=True, progress=advance)
 
 
 def _search_and_select(
@@ -119,45 +119,41 @@ def _search_and_select(
     todo = max(0, budget(resolved, method) - done)
     progress.stage(f"search {method.name}", todo * resolved.num_folds)
     trials = run_search(resolved, method, store, engine, on_run=progress.advance)
-    return _freeze(store, select(trials, method=method.name, search=search_id(resolved, method)))
+    search = search_id(resolved, method)
+    return store.freeze(select(trials, method=method.name, search=search, sign=resolved.sign))
 
 
-def _baseline_selection(resolved: Resolved) -> dict[str, Any]:
+def _baseline_selection(resolved: Resolved) -> Selection:
     """The untrained network has nothing to select; what names it is all that its scores depend on."""
-    spec = resolved.run_spec(resolved.methods[0], {}, fold=0, seed=resolved.experiment.seed)
-    shared = spec.model_dump(mode="json", include={"data", "trunk", "head", "transform", "seed"})
-    return {"method": resolved.baseline, "network": shared}
+    network = NetworkIdentity(
+        data=resolved.data,
+        trunk=resolved.trunk,
+        head=resolved.experiment.head,
+        transform=resolved.transform,
+        seed=resolved.experiment.seed,
+    )
+    return Selection(method=resolved.baseline, network=network)
 
 
-def _freeze(store: Store, selection: dict[str, Any]) -> Path:
-    """Write a selection once; the same selection has the same name."""
-    file = store.selection_file(f"{selection['method']}-{digest(selection)}")
-    if not file.exists():
-        write_json(file, selection)
-    return file
-
-
-def write_index(store: Store, resolved: Resolved, selections: dict[str, Path]) -> None:
+def _write_index(store: Store, resolved: Resolved, selections: dict[str, Path]) -> None:
     """Say what the folder holds, so that a report needs nothing else; note every revision."""
-    index = {
-        "experiment": resolved.experiment.model_dump(
-            mode="json",
-            exclude={"engine": True, "plugins": True, "dataset": {"root"}, "search": {"storage"}},
-        ),
-        "split": resolved.split_description,
-        "leaky": resolved.leaky,
-        "baseline": resolved.baseline,
-        "searches": {method.name: search_id(resolved, method) for method in resolved.methods},
-        "selections": {name: file.stem for name, file in selections.items()},
-    }
-    revisions = store.root / "revisions.jsonl"
-    known = read_lines(revisions)
-    if not known or known[-1]["experiment"] != index["experiment"]:
-        append_line(revisions, {"time": now(), "experiment": index["experiment"]})
-    write_json(store.root / "experiment.json", index)
+    experiment = resolved.experiment
+    measured = dict.fromkeys((*experiment.metrics, experiment.training.metric))
+    store.note_revision(Revision(time=now(), experiment=experiment, plugins=dict(resolved.plugins)))
+    store.write_index(
+        Index(
+            experiment=experiment,
+            split=resolved.split_description,
+            leaky=resolved.leaky,
+            baseline=resolved.baseline,
+            measures=tuple(_measure(name) for name in measured),
+            searches={method.name: search_id(resolved, method) for method in resolved.methods},
+            selections={name: file.stem for name, file in selections.items()},
+            plugins=dict(resolved.plugins),
+        )
+    )
 
 
-def read_index(store: Store) -> dict[str, Any]:
-    """What :func:`write_index` wrote."""
-    index: dict[str, Any] = read_json(store.root / "experiment.json")
-    return index
+def _measure(name: str) -> Measure:
+    card = metrics.card(name)
+    return Measure(name=name, label=card.label, unit=card.unit, higher_is_better=card.higher_is_better)

@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from levelfield.engine import Runner
 from levelfield.errors import RunError
 from levelfield.methods import Method
-from levelfield.protocol._proposals import Point, Trial, propose
-from levelfield.protocol._resolve import Resolved
+from levelfield.protocol._proposals import Point, propose
+from levelfield.protocol._resolve import Resolved, first_point, method_source
 from levelfield.protocol._shared import run_shared_search
 from levelfield.protocol._trials import run_trials
-from levelfield.records import Store, digest, write_json
-from levelfield.space import describe
+from levelfield.records import Search, Selection, Store, Trial, space_record
+
+
+def search_of(resolved: Resolved, method: Method) -> Search:
+    """What the trials of a method's search depend on."""
+    settings = resolved.experiment.search
+    return Search(
+        run=resolved.run_spec(method, {}, fold=0, seed=resolved.experiment.seed),
+        space=space_record(method.space),
+        sampler=settings.sampler,
+        first=settings.first,
+        first_point=first_point(resolved.experiment, method),
+        parallel=settings.parallel,
+        prune=settings.prune,
+        method_source=method_source(method),
+    )
 
 
 def search_id(resolved: Resolved, method: Method) -> str:
-    """What names a search: everything that its trials depend on, but not how many there are to be.
-
-    So 30 more trials can be added to 50.
-    """
-    template = resolved.run_spec(method, {}, fold=0, seed=resolved.experiment.seed)
-    settings = resolved.experiment.search
-    return digest(
-        {
-            "run": template.model_dump(mode="json"),
-            "space": {name: describe(dimension) for name, dimension in method.space.items()},
-            "sampler": settings.sampler,
-            "first": settings.first,
-            "parallel": settings.parallel,
-            **({"prune": True} if settings.prune else {}),
-        }
-    )
+    """What names a search; see :class:`levelfield.records.Search`."""
+    return search_of(resolved, method).search_id
 
 
 def run_search(
@@ -43,14 +42,16 @@ def run_search(
     Trials go in rounds of ``search.parallel``. What a round tries depends on the rounds before only, so the
     outcome is the same however often the search is interrupted.
     """
-    identity = search_id(resolved, method)
+    search = search_of(resolved, method)
+    identity = search.search_id
+    store.write_search(search)
     if resolved.experiment.search.storage is not None:
         return run_shared_search(resolved, method, store, engine, search=identity, on_run=on_run)
     trials = store.trials(identity)
     while wanted := next_round(resolved, method, trials):
         earlier = trials[: _round_start(resolved, trials)]
         for trial in run_trials(resolved, method, store, engine, wanted, earlier=earlier, on_run=on_run):
-            write_json(store.trial_file(identity, trial["number"]), trial)
+            store.write_trial(identity, trial)
             trials.append(trial)
     return trials[: resolved.experiment.search.trials]
 
@@ -73,26 +74,34 @@ def _round_start(resolved: Resolved, trials: list[Trial]) -> int:
     return len(trials) - len(trials) % resolved.experiment.search.parallel
 
 
-def select(trials: list[Trial], *, method: str, search: str) -> dict[str, Any]:
+def select(trials: Sequence[Trial], *, method: str, search: str, sign: int = 1) -> Selection:
     """The frozen choice: a pure function of the trials. The first of equally good trials wins.
+
+    Args:
+        trials: Of one search.
+        method: Whose search it is.
+        search: Its name.
+        sign: -1 if a smaller score is better.
 
     Example:
         >>> scores = enumerate([0.1, 0.3, 0.2])
-        >>> trials = [{"number": n, "hyperparameters": {"margin": n}, "score": s} for n, s in scores]
-        >>> select(trials, method="triplet", search="0" * 16)["hyperparameters"]
+        >>> trials = [Trial(number=n, hyperparameters={"margin": n}, score=s) for n, s in scores]
+        >>> select(trials, method="triplet", search="0" * 16).hyperparameters
         {'margin': 1}
+        >>> select(trials, method="triplet", search="0" * 16, sign=-1).trial
+        0
     """
-    complete = [trial for trial in trials if trial["score"] is not None]
+    complete = [(sign * trial.score, -trial.number, trial) for trial in trials if trial.score is not None]
     if not complete:
-        reason = trials[0]["reason"] if trials else "there are no trials"
+        reason = trials[0].reason if trials else "there are no trials"
         raise RunError(
             f"every trial of {method} failed ({reason}); lower the learning rate or narrow the search ranges"
         )
-    best = max(complete, key=lambda trial: (trial["score"], -trial["number"]))
-    return {
-        "method": method,
-        "search": search,
-        "trial": best["number"],
-        "hyperparameters": best["hyperparameters"],
-        "score": best["score"],
-    }
+    _, _, best = max(complete, key=lambda entry: entry[:2])
+    return Selection(
+        method=method,
+        search=search,
+        trial=best.number,
+        hyperparameters=best.hyperparameters,
+        score=best.score,
+    )

@@ -16,11 +16,11 @@ from collections.abc import Callable, Sequence
 from levelfield.engine import Runner
 from levelfield.errors import RunError
 from levelfield.methods import Method
-from levelfield.protocol._proposals import Trial, budget, propose
+from levelfield.protocol._proposals import budget, propose
 from levelfield.protocol._resolve import Resolved
 from levelfield.protocol._storage import SharedStudy, Slot
 from levelfield.protocol._trials import run_trials
-from levelfield.records import Store, environment, read_json, write_json
+from levelfield.records import Store, Trial, environment
 
 POLL_SECONDS = 1.0
 SILENCE_SECONDS = 600.0
@@ -38,8 +38,14 @@ def run_shared_search(
     """Work on the search ``search`` until all its trials are finished, whoever runs them."""
     settings = resolved.experiment.search
     assert settings.storage is not None
-    worker = f"{environment()['host']}:{store.root.resolve()}"
-    study = SharedStudy(settings.storage, name=f"{method.name} {search}", space=method.space, worker=worker)
+    worker = f"{environment().host}:{store.root.resolve()}"
+    study = SharedStudy(
+        settings.storage,
+        name=f"{method.name} {search}",
+        space=method.space,
+        worker=worker,
+        sign=resolved.sign,
+    )
     limit = budget(resolved, method)
     _contribute(study, study.slots(limit), store.trials(search))
     silence = _Silence()
@@ -73,7 +79,7 @@ def _contribute(study: SharedStudy, slots: Sequence[Slot], trials: Sequence[Tria
     """Bring in what this folder has found before, where the database does not know it yet."""
     for slot, trial in zip(slots, trials, strict=False):
         if slot.state == "waiting" and study.claim(slot.number):
-            study.decide(slot.number, trial["hyperparameters"])
+            study.decide(slot.number, dict(trial.hyperparameters))
             study.finish(trial)
 
 
@@ -113,10 +119,10 @@ def _keep(store: Store, search: str, slots: Sequence[Slot]) -> None:
     for slot in slots:
         if slot.record is None:
             continue
-        file = store.trial_file(search, slot.number)
-        if not file.exists():
-            write_json(file, slot.record)
-        elif read_json(file) != slot.record:
+        known = store.trial(search, slot.number)
+        if known is None:
+            store.write_trial(search, slot.record)
+        elif known != slot.record:
             raise RunError(
                 f"trial {slot.number} in {store.root} is another one than in the database of search.storage; "
                 "choose a new --out folder to join that search"

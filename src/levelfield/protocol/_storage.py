@@ -14,7 +14,8 @@ from typing import Any
 
 from levelfield.errors import RunError, UsageError
 from levelfield.protocol._optimise import distribution_of
-from levelfield.protocol._proposals import Point, Trial
+from levelfield.protocol._proposals import Point
+from levelfield.records import Trial
 from levelfield.space import Space
 
 BEAT_SECONDS = 20.0
@@ -42,9 +43,12 @@ class Slot:
 
 
 class SharedStudy:
-    """The study called ``name`` in the database at ``url``, created if it is not there."""
+    """The study called ``name`` in the database at ``url``, created if it is not there.
 
-    def __init__(self, url: str, *, name: str, space: Space, worker: str) -> None:
+    ``sign`` is -1 if a smaller score is better.
+    """
+
+    def __init__(self, url: str, *, name: str, space: Space, worker: str, sign: int = 1) -> None:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -53,7 +57,10 @@ class SharedStudy:
         with _storage_errors():
             self._storage = optuna.storages.RDBStorage(url)
             study = optuna.create_study(
-                storage=self._storage, study_name=name, direction="maximize", load_if_exists=True
+                storage=self._storage,
+                study_name=name,
+                direction="maximize" if sign > 0 else "minimize",
+                load_if_exists=True,
             )
         self._study_id = self._storage.get_study_id_from_name(study.study_name)
 
@@ -96,17 +103,17 @@ class SharedStudy:
             self._storage.set_trial_user_attr(self._ids[number], "hyperparameters", point)
 
     def finish(self, trial: Trial) -> None:
-        """Write a trial's record; whoever finishes a slot first has the word."""
+        """Write a trial's record. If another machine has finished the slot already, its record stays."""
         from optuna.exceptions import UpdateFinishedTrialError
         from optuna.trial import TrialState
 
-        trial_id, score = self._ids[trial["number"]], trial["score"]
+        trial_id, score = self._ids[trial.number], trial.score
         state = TrialState.COMPLETE if score is not None else TrialState.FAIL
-        if "estimate" in trial:
+        if trial.pruned:
             state = TrialState.PRUNED
         try:
             with _storage_errors():
-                self._storage.set_trial_user_attr(trial_id, "record", trial)
+                self._storage.set_trial_user_attr(trial_id, "record", trial.model_dump(mode="json"))
                 self._storage.set_trial_state_values(trial_id, state, None if score is None else [score])
         except UpdateFinishedTrialError:
             return
@@ -135,13 +142,14 @@ class SharedStudy:
 
 def _slot(trial: Any) -> Slot:
     running = trial.state.name == "RUNNING"
+    record = trial.user_attrs.get("record")
     return Slot(
         number=trial.number,
         state="finished" if trial.state.is_finished() else "running" if running else "waiting",
         worker=trial.user_attrs.get("worker"),
         beat=trial.user_attrs.get("beat", 0),
         point=trial.user_attrs.get("hyperparameters"),
-        record=trial.user_attrs.get("record"),
+        record=None if record is None else Trial.model_validate(record),
     )
 
 

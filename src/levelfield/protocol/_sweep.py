@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from levelfield.config import Experiment, parse_yaml
-from levelfield.config._load import merge
+from levelfield.config import Experiment, merge, parse_yaml
 from levelfield.errors import UsageError
 from levelfield.protocol._run import Progress, run
 

@@ -7,9 +7,9 @@ from statistics import fmean
 
 from levelfield.engine import Runner
 from levelfield.methods import Method
-from levelfield.protocol._proposals import Point, Trial
+from levelfield.protocol._proposals import Point
 from levelfield.protocol._resolve import Resolved
-from levelfield.records import RunResult, Store
+from levelfield.records import RunResult, Store, Trial
 from levelfield.train import RunJob, run_job
 
 PRUNE_FROM = 5  # complete trials; fewer say little of what a fold can reach
@@ -32,7 +32,7 @@ def run_trials(
     jobs = [trial_jobs(resolved, method, store, number, point) for number, point in wanted]
     results: list[list[RunResult]] = [[] for _ in wanted]
     if resolved.experiment.search.prune:
-        complete = [trial for trial in earlier if trial["score"] is not None]
+        complete = [trial for trial in earlier if trial.score is not None]
         alive = list(range(len(wanted)))
         for fold in range(resolved.num_folds):
             found = engine.map(run_job, [jobs[index][fold] for index in alive], on_done=on_run)
@@ -65,26 +65,38 @@ def _is_lost(resolved: Resolved, results: Sequence[RunResult], complete: Sequenc
     if any(result.status != "complete" for result in results):
         return True
     metric = resolved.experiment.training.metric
-    return is_hopeless([result.validation[metric] for result in results], complete)
+    scores = [result.validation[metric] for result in results]
+    return is_hopeless(scores, [_fold_scores(trial) for trial in complete], sign=resolved.sign)
 
 
-def is_hopeless(scores: Sequence[float], complete: Sequence[Trial]) -> bool:
+def is_hopeless(scores: Sequence[float], complete: Sequence[Sequence[float]], *, sign: int = 1) -> bool:
     """Whether a trial with these scores in its first folds can no longer win.
 
     It is, if it stays behind the best trial even with the best score in each remaining fold that any
     complete trial has had.
 
+    Args:
+        scores: Of the folds that are done.
+        complete: The scores of all folds of each complete trial.
+        sign: -1 if a smaller score is better.
+
     Example:
-        >>> complete = [{"fold_scores": [0.5, 0.4]}] * 4 + [{"fold_scores": [0.3, 0.5]}]
+        >>> complete = [[0.5, 0.4]] * 4 + [[0.3, 0.5]]
         >>> is_hopeless([0.35], complete), is_hopeless([0.45], complete)
+        (True, False)
+        >>> is_hopeless([0.45], complete, sign=-1), is_hopeless([0.35], complete, sign=-1)
         (True, False)
     """
     if len(complete) < PRUNE_FROM:
         return False
-    folds: list[list[float]] = [trial["fold_scores"] for trial in complete]
-    ceiling = [max(column) for column in list(zip(*folds, strict=True))[len(scores) :]]
-    best = max(sum(row) for row in folds)
-    return bool(sum(scores) + sum(ceiling) < best)
+    turned = [[sign * score for score in folds] for folds in complete]
+    ceiling = [max(column) for column in list(zip(*turned, strict=True))[len(scores) :]]
+    best = max(sum(row) for row in turned)
+    return bool(sign * sum(scores) + sum(ceiling) < best)
+
+
+def _fold_scores(trial: Trial) -> list[float]:
+    return [score for score in trial.fold_scores if score is not None]
 
 
 def _estimate(scores: Sequence[float], complete: Sequence[Trial]) -> float:
@@ -92,8 +104,9 @@ def _estimate(scores: Sequence[float], complete: Sequence[Trial]) -> float:
 
     The optimiser needs it, or it would go on trying the same; folds are not equally hard.
     """
-    partial = [fmean(trial["fold_scores"][: len(scores)]) for trial in complete]
-    return fmean(trial["score"] for trial in complete) + fmean(scores) - fmean(partial)
+    partial = [fmean(_fold_scores(trial)[: len(scores)]) for trial in complete]
+    whole = [trial.score for trial in complete if trial.score is not None]
+    return fmean(whole) + fmean(scores) - fmean(partial)
 
 
 def _record(
@@ -110,19 +123,21 @@ def _record(
     reasons = [f"fold {fold}: {r.reason}" for fold, r in enumerate(results) if r.status != "complete"]
     scores = [result.validation.get(metric) for result in results]
     complete = [score for score in scores if score is not None]
-    trial: Trial = {
-        "number": number,
-        "hyperparameters": point,
-        "runs": [job.spec.run_id for job in jobs[: len(results)]],
-        "fold_scores": scores,
-        "score": None if reasons else sum(complete) / len(complete),
-        "reason": "; ".join(reasons),
-    }
-    if len(results) < len(jobs) and not reasons:
-        judges = [other for other in earlier if other["score"] is not None]
-        trial |= {
+    trial = Trial(
+        number=number,
+        hyperparameters=point,
+        runs=tuple(job.spec.run_id for job in jobs[: len(results)]),
+        fold_scores=tuple(scores),
+        score=None if reasons else sum(complete) / len(complete),
+        reason="; ".join(reasons),
+    )
+    if len(results) == len(jobs) or reasons:
+        return trial
+    judges = [other for other in earlier if other.score is not None]
+    return trial.model_copy(
+        update={
             "score": None,
             "reason": f"pruned after fold {len(results)} of {len(jobs)}: it could no longer win",
             "estimate": _estimate(complete, judges),
         }
-    return trial
+    )

@@ -13,17 +13,8 @@ from pathlib import Path
 
 from levelfield.data import Dataset
 from levelfield.data.views import open_dataset, split_dataset
-from levelfield.errors import LockedTestSetError
-from levelfield.records import (
-    RunSpec,
-    Store,
-    append_line,
-    digest,
-    environment,
-    now,
-    read_json,
-    read_lines,
-)
+from levelfield.errors import LockedTestSetError, RunError
+from levelfield.records import LedgerLine, RunSpec, Store, environment, now, read_ledger, read_selection
 from levelfield.train import Resources
 
 FEEDBACK = "leaky: search and selection are shown the test set"
@@ -43,50 +34,44 @@ class TestPermit:
         """Raise unless the selection is frozen as it was, and its opening is in the ledger."""
         if not self.selection_file.exists():
             raise LockedTestSetError(f"the test set is locked: {self.selection_file} is not frozen yet")
-        if digest(read_json(self.selection_file)) != self.selection_id:
+        if read_selection(self.selection_file).selection_id != self.selection_id:
             raise LockedTestSetError(
                 f"the test set is locked: {self.selection_file} was changed after it was frozen; "
                 "restore it, or start again with a new --out folder"
             )
-        if not any(line["selection"] == self.selection_id for line in read_lines(self.ledger_file)):
+        if not any(line.selection == self.selection_id for line in read_ledger(self.ledger_file)):
             raise LockedTestSetError(f"the test set is locked: no opening for it in {self.ledger_file}")
 
 
-def open_test(store: Store, selection_file: Path) -> TestPermit:
-    """Grant a permit for a frozen selection, and record the opening."""
+def open_test(store: Store, selection_file: Path, *, other_metrics: bool = False) -> TestPermit:
+    """Grant a permit for a frozen selection, and record the opening.
+
+    Args:
+        store: Whose ledger it is.
+        selection_file: The frozen selection.
+        other_metrics: Whether scores are there, but not of the metrics that are asked for now.
+    """
     if not selection_file.exists():
         raise LockedTestSetError(f"the test set is locked: {selection_file} is not frozen yet")
-    selection = read_json(selection_file)
-    selection_id = digest(selection)
-    before = sum(line["selection"] == selection_id for line in read_lines(store.ledger_file))
-    append_line(
-        store.ledger_file,
-        {
-            "time": now(),
-            "host": environment()["host"],
-            "commit": environment()["commit"],
-            "method": selection["method"],
-            "selection": selection_id,
-            "event": "reopened after an interruption" if before else "opened",
-        },
-    )
-    return TestPermit(selection_file, selection_id, store.ledger_file)
+    selection = read_selection(selection_file)
+    again = "reopened for other metrics" if other_metrics else "reopened after an interruption"
+    before = any(line.selection == selection.selection_id for line in store.ledger())
+    _note(store, selection.method, selection.selection_id, again if before else "opened")
+    return TestPermit(selection_file, selection.selection_id, store.ledger_file)
 
 
 def record_feedback(store: Store) -> None:
     """Note that the experiment's split plan shows the test set to search and selection, on purpose."""
-    if any(line["event"] == FEEDBACK for line in read_lines(store.ledger_file)):
-        return
-    append_line(
-        store.ledger_file,
-        {
-            "time": now(),
-            "host": environment()["host"],
-            "commit": environment()["commit"],
-            "method": "all",
-            "selection": "",
-            "event": FEEDBACK,
-        },
+    if not any(line.event == FEEDBACK for line in store.ledger()):
+        _note(store, "all", "", FEEDBACK)
+
+
+def _note(store: Store, method: str, selection: str, event: str) -> None:
+    here = environment()
+    store.append_ledger(
+        LedgerLine(
+            time=now(), host=here.host, commit=here.commit, method=method, selection=selection, event=event
+        )
     )
 
 
@@ -95,14 +80,22 @@ def test_view(permit: TestPermit, spec: RunSpec, resources: Resources) -> Datase
     permit.verify()
     identity, transform = spec.data, spec.transform
     options = json.dumps([identity.options, identity.split.options, transform.options], sort_keys=True)
-    return _load(identity.name, identity.split.name, transform.name, options, resources.dataset_root)
+    fingerprint, test = _load(
+        identity.name, identity.split.name, transform.name, options, resources.dataset_root
+    )
+    if fingerprint != identity.fingerprint:
+        raise RunError(
+            f"dataset {identity.name} has changed since the experiment began (fingerprint {fingerprint}, was "
+            f"{identity.fingerprint}); restore it, or begin with a new --out folder"
+        )
+    return test
 
 
 test_view.__test__ = False  # type: ignore[attr-defined]  # not a test function, whatever its name begins with
 
 
 @lru_cache(maxsize=1)
-def _load(name: str, split: str, transform: str, options: str, root: Path | None) -> Dataset:
+def _load(name: str, split: str, transform: str, options: str, root: Path | None) -> tuple[str, Dataset]:
     dataset_options, split_options, transform_options = json.loads(options)
     dataset = open_dataset(
         name,
@@ -110,4 +103,4 @@ def _load(name: str, split: str, transform: str, options: str, root: Path | None
         transform=transform,
         transform_options=transform_options,
     )
-    return dataset.select(split_dataset(dataset, split, split_options).test)
+    return dataset.fingerprint, dataset.select(split_dataset(dataset, split, split_options).test)

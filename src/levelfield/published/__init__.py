@@ -5,6 +5,7 @@ Transcribed as printed; misprints are kept, and flagged in ``note``.
 
 from __future__ import annotations
 
+from levelfield.published._cells import Cell, results
 from levelfield.published._claims import (
     Point,
     claimed,
@@ -13,12 +14,12 @@ from levelfield.published._claims import (
     measured_improvements,
     years,
 )
-from levelfield.published._optima import Optimum, SearchRange, optima, optimum, ranges
-from levelfield.published._results import Cell, results
+from levelfield.published._optima import DEFAULT_SOURCE, Optimum, SearchRange, optima, optimum, ranges
 from levelfield.published._tables import Source, sources
 from levelfield.published._tournament import Disagreement, ThesisTournament, thesis_tournament
 
 __all__ = [
+    "DEFAULT_SOURCE",
     "Cell",
     "Disagreement",
     "Optimum",

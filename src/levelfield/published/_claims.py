@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from levelfield.published._results import Cell, results
+from levelfield.published._cells import Cell, results
 from levelfield.published._tables import read_table
 
 # Proposed methods of the papers that the supplement lists: their titles there begin like this.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from levelfield.published._results import results
+from levelfield.published._cells import results
 from levelfield.stats import Friedman, Standing, friedman, tournament
 
 PRINTED = "Tournament of Loss Functions"

@@ -1,40 +1,85 @@
-"""Records: what a run is called, what it leaves behind, and how it is read again."""
+"""Records: what things are called, what is written of them, and how it is read again. Never imports torch."""
 
-from levelfield.files import append_line, read_json, read_lines, write_bytes, write_json, write_text
+from levelfield.files import write_bytes, write_json, write_text
 from levelfield.records._digest import digest
-from levelfield.records._features import FeatureIdentity, PluginIdentity, feature_id, rows_digest
 from levelfield.records._identity import (
     SCHEMA_VERSION,
     DataIdentity,
+    FeatureIdentity,
+    NetworkIdentity,
+    PluginIdentity,
+    Range,
     Recipe,
     RunSpec,
+    Search,
     TrunkIdentity,
-    digest,
+    feature_id,
+    rows_digest,
+    space_record,
+)
+from levelfield.records._models import (
+    SETTINGS,
+    Environment,
+    EpochLine,
+    Index,
+    LedgerLine,
+    Measure,
+    Provenance,
+    Record,
+    Rerun,
+    Revision,
+    RunResult,
+    Selection,
+    Setting,
+    Trial,
+    experiment_record,
 )
 from levelfield.records._provenance import environment, now
-from levelfield.records._run import RunFolder, RunResult
-from levelfield.records._store import Store
+from levelfield.records._run import RunFolder
+from levelfield.records._scope import IDENTITY, Scope, scope_table
+from levelfield.records._store import Store, read_ledger, read_selection, write_rerun
 
 __all__ = [
+    "IDENTITY",
     "SCHEMA_VERSION",
+    "SETTINGS",
     "DataIdentity",
+    "Environment",
+    "EpochLine",
     "FeatureIdentity",
+    "Index",
+    "LedgerLine",
+    "Measure",
+    "NetworkIdentity",
     "PluginIdentity",
+    "Provenance",
+    "Range",
     "Recipe",
+    "Record",
+    "Rerun",
+    "Revision",
     "RunFolder",
     "RunResult",
     "RunSpec",
+    "Scope",
+    "Search",
+    "Selection",
+    "Setting",
     "Store",
+    "Trial",
     "TrunkIdentity",
-    "append_line",
     "digest",
     "environment",
+    "experiment_record",
     "feature_id",
     "now",
-    "read_json",
-    "read_lines",
+    "read_ledger",
+    "read_selection",
     "rows_digest",
+    "scope_table",
+    "space_record",
     "write_bytes",
     "write_json",
+    "write_rerun",
     "write_text",
 ]

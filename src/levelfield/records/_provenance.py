@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+
+from levelfield.records._models import Environment
 
 _PACKAGES = ("levelfield", "torch", "torchvision", "timm", "numpy", "scipy", "optuna", "pillow")
 
@@ -20,17 +21,17 @@ def now() -> str:
 
 
 @cache
-def environment() -> dict[str, Any]:
+def environment() -> Environment:
     """What this process runs on and with."""
-    return {
-        "python": platform.python_version(),
-        "versions": {name: _version(name) for name in _PACKAGES},
-        "commit": _commit(),
-        "host": platform.node(),
-        "platform": platform.platform(),
-        "processor": platform.machine(),
-        "cores": os.cpu_count(),
-    }
+    return Environment(
+        python=platform.python_version(),
+        versions={name: _version(name) for name in _PACKAGES},
+        commit=_commit(),
+        host=platform.node(),
+        platform=platform.platform(),
+        processor=platform.machine(),
+        cores=os.cpu_count(),
+    )
 
 
 def _version(package: str) -> str | None:

@@ -1,34 +1,18 @@
-"""A run's folder: spec, log, best weights, resumable state, result, provenance."""
+"""A run's folder: spec, log, result, provenance. Weights and resumable state lie beside them (``train``)."""
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
-
-import torch
-from pydantic import BaseModel, ConfigDict, ValidationError
-from safetensors.torch import load_file, save
-from torch import Tensor
 
 from levelfield import files
 from levelfield.errors import RunError
+from levelfield.records import _version1
 from levelfield.records._identity import SCHEMA_VERSION, RunSpec
-
-
-class RunResult(BaseModel):
-    """How a run ended. Nothing in it depends on time or machine."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    status: Literal["complete", "diverged"]
-    reason: str = ""
-    best_epoch: int = 0
-    last_epoch: int = 0
-    validation: dict[str, float] = {}
+from levelfield.records._models import EpochLine, Provenance, RunResult
+from levelfield.records._parse import parse, read_record
 
 
 class RunFolder:
@@ -60,64 +44,38 @@ class RunFolder:
 
     def spec(self) -> RunSpec:
         """The spec as written."""
-        return RunSpec.model_validate(files.read_json(self.path / "spec.json"))
+        return read_record(RunSpec, self.path / "spec.json", upgrade=_version1.upgrade_spec)
 
     def result(self) -> RunResult | None:
         """The result, or None while the run is unfinished."""
         file = self.path / "result.json"
-        if not file.exists():
-            return None
-        try:
-            return RunResult.model_validate(files.read_json(file))
-        except ValidationError as error:
-            raise RunError(
-                f"{file} does not fit this version; delete it and give the same command again"
-            ) from error
+        return read_record(RunResult, file) if file.exists() else None
 
-    def finish(self, result: RunResult, provenance: dict[str, Any]) -> None:
-        """Write the result (the mark of a finished run) and drop the resumable state."""
-        files.write_json(self.path / "provenance.json", provenance)
+    def provenance(self) -> Provenance | None:
+        """Where the result comes from, or None if that is not known."""
+        file = self.path / "provenance.json"
+        return read_record(Provenance, file) if file.exists() else None
+
+    def finish(self, result: RunResult, provenance: Provenance) -> None:
+        """Write the result, which marks the run as finished."""
+        files.write_json(self.path / "provenance.json", provenance.model_dump(mode="json"))
         files.write_json(self.path / "result.json", result.model_dump(mode="json"))
-        (self.path / "state.pt").unlink(missing_ok=True)
 
-    def log(self) -> list[dict[str, Any]]:
-        """The per-epoch log."""
-        return files.read_lines(self.path / "epochs.jsonl")
+    def log(self) -> list[EpochLine]:
+        """The measurements, in order."""
+        file = self.path / "epochs.jsonl"
+        return [parse(EpochLine, _version1.upgrade_epoch(line), file) for line in files.read_lines(file)]
 
-    def append_log(self, line: dict[str, Any]) -> None:
-        """Add one epoch to the log."""
-        files.append_line(self.path / "epochs.jsonl", line)
+    def append_log(self, line: EpochLine) -> None:
+        """Add one measurement."""
+        files.append_line(self.path / "epochs.jsonl", line.model_dump(mode="json"))
 
     def rewind_log(self, last_epoch: int) -> None:
         """Forget epochs after ``last_epoch``: they were logged after the state that we resume from."""
-        kept = [line for line in self.log() if line["epoch"] <= last_epoch]
+        kept = [line.model_dump(mode="json") for line in self.log() if line.epoch <= last_epoch]
         text = "".join(json.dumps(line, sort_keys=True, allow_nan=False) + "\n" for line in kept)
         files.write_text(self.path / "epochs.jsonl", text)
 
-    def save_weights(self, tensors: dict[str, Tensor]) -> None:
-        """Keep the best weights."""
-        whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-        files.write_bytes(self.path / "best.safetensors", save(whole))
-
-    def weights(self) -> dict[str, Tensor]:
-        """The best weights."""
-        file = self.path / "best.safetensors"
-        if not file.exists():
-            raise RunError(
-                f"{file} is missing; delete the folder {self.path} and give the same command again"
-            )
-        return load_file(file)
-
-    def save_state(self, state: dict[str, Any]) -> None:
-        """Keep what is needed to go on after a kill."""
-        buffer = io.BytesIO()
-        torch.save(state, buffer)
-        files.write_bytes(self.path / "state.pt", buffer.getvalue())
-
-    def state(self) -> dict[str, Any] | None:
-        """The last saved state, or None."""
-        file = self.path / "state.pt"
-        if not file.exists():
-            return None
-        state: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
-        return state
+    def size(self) -> int:
+        """The bytes of all its files."""
+        return sum(file.stat().st_size for file in self.path.iterdir())

@@ -1,16 +1,28 @@
-"""The folder of an experiment: runs, searches, selections, confirmations, ledger, report."""
+"""The folder of an experiment: where each record lies, how it is written and read."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from levelfield import files
-from levelfield.errors import RunError
-from levelfield.records._identity import SCHEMA_VERSION
+from levelfield.errors import RunError, UsageError
+from levelfield.records import _version1
+from levelfield.records._identity import SCHEMA_VERSION, Search
+from levelfield.records._models import (
+    Index,
+    LedgerLine,
+    Rerun,
+    Revision,
+    Selection,
+    Trial,
+    experiment_record,
+)
+from levelfield.records._parse import parse, read_record
 from levelfield.records._run import RunFolder
+
+READABLE_VERSIONS = (1, SCHEMA_VERSION)
 
 
 class Store:
@@ -18,13 +30,16 @@ class Store:
 
     ::
 
-        experiment.json            the experiment as last resolved
-        runs/<id>/                 one training each
-        searches/<id>/trial-*.json one per finished trial
-        selections/<id>.json       the frozen choice of hyperparameters
-        confirmations/<id>/        test scores, one file per rerun
-        ledger.jsonl               every opening of the test set
-        report/                    index.html, results.csv, results.md
+        schema.json                     the version of the records
+        experiment.json                 the experiment as last resolved, and where its records are
+        revisions.jsonl                 the experiment from one edit to the next
+        runs/<id>/                      one training each: spec, log, result, provenance, weights
+        searches/<id>/search.json       what the search depends on
+        searches/<id>/trial-NNNN.json   one per finished trial
+        selections/<method>-<id>.json   the frozen choices of hyperparameters
+        confirmations/<id>/             test scores, rerun-NN.json, and each query's own, rerun-NN.safetensors
+        ledger.jsonl                    every opening of the test set
+        report/                         pages, tables and figures
     """
 
     def __init__(self, root: Path) -> None:
@@ -41,47 +56,179 @@ class Store:
     def _check_schema(self) -> None:
         file = self.root / "schema.json"
         if not file.exists():
-            if any(item.name != ".lock" for item in self.root.iterdir()):
+            unfinished = list(self.root.glob(".schema.json.*.tmp"))  # by a process that was killed meanwhile
+            if any(item.name != ".lock" and item not in unfinished for item in self.root.iterdir()):
                 raise RunError(
                     f"{self.root} holds files that are not levelfield's; choose an empty --out folder"
                 )
+            for item in unfinished:
+                item.unlink()
             files.write_json(file, {"schema_version": SCHEMA_VERSION})
-        found = files.read_json(file).get("schema_version")
-        if found != SCHEMA_VERSION:
+        self.check_version()
+
+    def check_version(self) -> None:
+        """Refuse a folder that another version wrote: its names are others, so nothing would be found."""
+        found = self.schema_version()
+        if (self.root / "schema.json").exists() and found != SCHEMA_VERSION:
+            readable = found in READABLE_VERSIONS
             raise RunError(
                 f"{self.root} was written by schema {found}, this is schema {SCHEMA_VERSION}; "
-                "choose a new --out folder, or read it with the version that wrote it"
+                "choose a new --out folder"
+                + ("; `levelfield report` still reads the old one" if readable else "")
             )
+
+    def schema_version(self) -> int | None:
+        """The version that wrote the folder; None if that is not known."""
+        file = self.root / "schema.json"
+        if not file.exists():
+            return None
+        content = files.read_json(file)
+        return content.get("schema_version") if isinstance(content, dict) else None
+
+    # The index and its revisions
+
+    def index(self) -> Index:
+        """What the folder holds."""
+        file = self.root / "experiment.json"
+        if not file.exists():
+            raise UsageError(
+                f"{self.root} holds no levelfield experiment; give the folder that `levelfield run` wrote"
+            )
+        found = self.schema_version()
+        if found is not None and found not in READABLE_VERSIONS:
+            raise RunError(
+                f"{self.root} was written by schema {found}, and this version reads "
+                f"{' and '.join(str(version) for version in READABLE_VERSIONS)}; "
+                "read it with the version that wrote it"
+            )
+        return read_record(Index, file)
+
+    def write_index(self, index: Index) -> None:
+        """Say what the folder holds, so that a report needs nothing else."""
+        values = index.model_dump(mode="json", exclude={"experiment"})
+        files.write_json(
+            self.root / "experiment.json", values | {"experiment": experiment_record(index.experiment)}
+        )
+
+    def revisions(self) -> list[Revision]:
+        """The experiment from one edit to the next."""
+        file = self.root / "revisions.jsonl"
+        return [parse(Revision, line, file) for line in files.read_lines(file)]
+
+    def note_revision(self, revision: Revision) -> None:
+        """Add a revision, unless it is the last one."""
+        record = experiment_record(revision.experiment)
+        known = self.revisions()
+        if known and (experiment_record(known[-1].experiment), known[-1].plugins) == (
+            record,
+            revision.plugins,
+        ):
+            return
+        values = revision.model_dump(mode="json", exclude={"experiment"})
+        files.append_line(self.root / "revisions.jsonl", values | {"experiment": record})
+
+    # Runs and searches
 
     def run(self, run_id: str) -> RunFolder:
         """The folder of one run."""
         return RunFolder(self.root / "runs" / run_id)
 
-    def trials(self, search_id: str) -> list[dict[str, Any]]:
+    def runs(self) -> list[RunFolder]:
+        """The folders of all runs."""
+        folder = self.root / "runs"
+        return [RunFolder(path) for path in sorted(folder.iterdir())] if folder.exists() else []
+
+    def search(self, search_id: str) -> Search | None:
+        """What a search depends on; None if that is not on record, as in folders of schema 1."""
+        file = self.root / "searches" / search_id / "search.json"
+        return read_record(Search, file) if file.exists() else None
+
+    def write_search(self, search: Search) -> None:
+        """Record what a search depends on, once."""
+        file = self.root / "searches" / search.search_id / "search.json"
+        if not file.exists():
+            files.write_json(file, search.model_dump(mode="json"))
+
+    def trials(self, search_id: str) -> list[Trial]:
         """The finished trials of a search, in order; a gap ends the list."""
-        found: list[dict[str, Any]] = []
+        found: list[Trial] = []
         while (file := self.trial_file(search_id, len(found))).exists():
-            found.append(files.read_json(file))
+            found.append(read_record(Trial, file))
         return found
+
+    def trial(self, search_id: str, number: int) -> Trial | None:
+        """One trial, or None while it is not finished."""
+        file = self.trial_file(search_id, number)
+        return read_record(Trial, file) if file.exists() else None
+
+    def write_trial(self, search_id: str, trial: Trial) -> None:
+        """Record a finished trial."""
+        files.write_json(self.trial_file(search_id, trial.number), trial.model_dump(mode="json"))
 
     def trial_file(self, search_id: str, number: int) -> Path:
         """Where trial ``number`` is recorded."""
         return self.root / "searches" / search_id / f"trial-{number:04d}.json"
 
-    def selection_file(self, search_id: str) -> Path:
-        """Where the frozen choice of a search lies."""
-        return self.root / "selections" / f"{search_id}.json"
+    # Selections and what the test set says of them
 
-    def confirmation(self, selection_id: str) -> Path:
-        """The folder of a selection's test scores."""
-        return self.root / "confirmations" / selection_id
+    def freeze(self, selection: Selection) -> Path:
+        """Write a selection once, and give its file; the same selection has the same name."""
+        file = self.selection_file(f"{selection.method}-{selection.selection_id}")
+        if not file.exists():
+            files.write_json(file, selection.model_dump(mode="json"))
+        return file
+
+    def selection(self, name: str) -> Selection:
+        """The frozen selection that an index calls ``name``."""
+        return read_selection(self.selection_file(name))
+
+    def selection_file(self, name: str) -> Path:
+        """Where a frozen selection lies."""
+        return self.root / "selections" / f"{name}.json"
+
+    def rerun_file(self, selection_id: str, number: int) -> Path:
+        """Where the scores of one rerun lie; each query's own are beside it, with the suffix .safetensors."""
+        return self.root / "confirmations" / selection_id / f"rerun-{number:02d}.json"
+
+    def rerun(self, selection_id: str, number: int) -> Rerun | None:
+        """One rerun, or None while it is not scored."""
+        file = self.rerun_file(selection_id, number)
+        return read_record(Rerun, file) if file.exists() else None
+
+    def reruns(self, selection_id: str, count: int) -> dict[int, Rerun]:
+        """The recorded ones of the first ``count`` reruns by their number, failed ones too."""
+        found = {number: self.rerun(selection_id, number) for number in range(count)}
+        return {number: rerun for number, rerun in found.items() if rerun is not None}
 
     @property
     def ledger_file(self) -> Path:
         """Every opening of the test set, one JSON line each."""
         return self.root / "ledger.jsonl"
 
+    def ledger(self) -> list[LedgerLine]:
+        """Every opening of the test set."""
+        return read_ledger(self.ledger_file)
+
+    def append_ledger(self, line: LedgerLine) -> None:
+        """Note an opening of the test set."""
+        files.append_line(self.ledger_file, line.model_dump(mode="json"))
+
     @property
     def report_folder(self) -> Path:
         """Where tables, figures and the page are written."""
         return self.root / "report"
+
+
+def read_selection(file: Path) -> Selection:
+    """The frozen selection in ``file``."""
+    return read_record(Selection, file, upgrade=_version1.upgrade_selection)
+
+
+def read_ledger(file: Path) -> list[LedgerLine]:
+    """The lines of a ledger; none if there is no such file."""
+    return [parse(LedgerLine, line, file) for line in files.read_lines(file)]
+
+
+def write_rerun(file: Path, rerun: Rerun) -> None:
+    """Record the scores of a rerun."""
+    files.write_json(file, rerun.model_dump(mode="json"))

@@ -1,31 +1,42 @@
-"""Reports: tables, figures and pages, all made from records."""
+"""Reports: tables, figures and pages, all made from records. They only show; `levelfield.compare` judges.
 
-from levelfield.reports._across import Across, compare_across
-from levelfield.reports._beside import Beside, beside_published
-from levelfield.reports._compare import comparison_json, comparison_markdown, focus, write_comparison
-from levelfield.reports._evidence import Evidence, weigh
+Nothing here loads torch.
+"""
+
+from levelfield.reports._comparison import (
+    across_table,
+    comparison_json,
+    comparison_markdown,
+    means_table,
+    pairs_table,
+    write_comparison,
+)
 from levelfield.reports._figures import write_figures
-from levelfield.reports._findings import Finding
-from levelfield.reports._latex import results_latex
 from levelfield.reports._page import write_report
-from levelfield.reports._tables import results_csv, results_json, results_markdown, table_rows
+from levelfield.reports._results_table import (
+    results_json,
+    results_lines,
+    results_markdown,
+    results_table,
+    warnings,
+)
+from levelfield.reports.table import Cell, Column, Row, Table
 
 __all__ = [
-    "Across",
-    "Beside",
-    "Evidence",
-    "Finding",
-    "beside_published",
-    "compare_across",
+    "Cell",
+    "Column",
+    "Row",
+    "Table",
+    "across_table",
     "comparison_json",
     "comparison_markdown",
-    "focus",
-    "results_csv",
+    "means_table",
+    "pairs_table",
     "results_json",
-    "results_latex",
+    "results_lines",
     "results_markdown",
-    "table_rows",
-    "weigh",
+    "results_table",
+    "warnings",
     "write_comparison",
     "write_figures",
     "write_report",

@@ -3,60 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from levelfield.reports._beside import Beside
-from levelfield.reports._tables import metric_name, percent
-
-
-@dataclass(frozen=True)
-class BesideTable:
-    """One setting and metric.
-
-    Attributes:
-        title: Setting and metric.
-        heads: "method", "here", then the sources.
-        rows: One per method; an empty cell where a source lacks it.
-        notes: Of each source: its table, and in which respects its protocol was another.
-    """
-
-    title: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    notes: tuple[str, ...]
-
-    def markdown(self) -> list[str]:
-        """The table and its notes, line by line."""
-        return [
-            "| " + " | ".join(self.heads) + " |",
-            "|---|" + "---:|" * (len(self.heads) - 1),
-            *("| " + " | ".join(row) + " |" for row in self.rows),
-            "",
-            *(f"- {note}" for note in self.notes),
-        ]
+from levelfield.compare import Beside
+from levelfield.reports.table import Cell, Table, score
 
 
-def beside_tables(rows: Sequence[Beside]) -> list[BesideTable]:
+def beside_tables(rows: Sequence[Beside]) -> list[Table]:
     """The closest rows of each source, one table per setting and metric, in the order in which they come."""
     groups: dict[tuple[str, str], list[Beside]] = {}
     for row in rows:
-        groups.setdefault((row.setting, row.metric), []).append(row)
-    return [_table(setting, metric, group) for (setting, metric), group in groups.items()]
+        groups.setdefault((row.setting, row.measure.name), []).append(row)
+    return [_table(group) for group in groups.values()]
 
 
-def _table(setting: str, metric: str, rows: Sequence[Beside]) -> BesideTable:
+def _table(rows: Sequence[Beside]) -> Table:
     sources = list(dict.fromkeys(row.cell.source for row in rows))
-    cells = {(row.method, row.cell.source): row.published for row in rows}
-    own = {row.method: percent(row.own) for row in rows}
-    return BesideTable(
-        title=f"{setting} {metric_name(metric)}",
-        heads=("method", "here", *sources),
-        rows=tuple(
-            (method, here, *(cells.get((method, source), "") for source in sources))
+    cells = {(row.method, row.cell.source): _published(row) for row in rows}
+    own = {row.method: score(row.own, row.measure) for row in rows}
+    return Table.of(
+        ["method", "here", *sources],
+        [
+            [method, here, *(cells.get((method, s), Cell("")) for s in sources)]
             for method, here in own.items()
-        ),
+        ],
+        title=f"{rows[0].setting} {rows[0].measure.label}",
         notes=tuple(_note(source, [row for row in rows if row.cell.source == source]) for source in sources),
     )
+
+
+def _published(row: Beside) -> Cell:
+    """The published number with its spread, and what the spread is where it is no 95% interval."""
+    cell = row.cell
+    kind = "" if cell.spread_kind == "ci95" else f" ({cell.spread_kind})"
+    spread = "" if cell.spread is None else f"{cell.spread:.2f}{kind}"
+    return Cell(f"{cell.value:.2f}", spread=spread, value=cell.value, half_width=cell.spread)
 
 
 def _note(source: str, rows: Sequence[Beside]) -> str:

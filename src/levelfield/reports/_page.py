@@ -7,20 +7,24 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-import plotly.io
 import yaml
 
 import levelfield
-from levelfield.protocol import SETTINGS, Comparison
-from levelfield.records import Store, write_text
-from levelfield.reports import _tables
-from levelfield.reports._beside import beside_published
+from levelfield.compare import Comparison, Evidence, beside_published, weigh
+from levelfield.records import Store, experiment_record, write_text
 from levelfield.reports._beside_table import beside_tables
-from levelfield.reports._compare import findings_csv
-from levelfield.reports._evidence import Evidence, ranked, weigh
+from levelfield.reports._comparison import pairs_table
 from levelfield.reports._figures import page_charts
-from levelfield.reports._latex import results_latex
-from levelfield.reports.figures._interactive import interactive
+from levelfield.reports._results_table import (
+    caption,
+    ledger_table,
+    results_lines,
+    results_markdown,
+    results_table,
+    selections_table,
+    warnings,
+)
+from levelfield.reports.figures.charts import Chart
 
 
 def write_report(root: str | Path, *, evidence: Evidence | None = None) -> Path:
@@ -36,10 +40,10 @@ def write_report(root: str | Path, *, evidence: Evidence | None = None) -> Path:
     evidence = evidence or weigh(root)
     comparison, leaders = evidence.comparison, evidence.leaders
     folder = Store(Path(root)).report_folder
-    write_text(folder / "results.csv", _tables.results_csv(comparison))
-    write_text(folder / "results.md", _tables.results_markdown(comparison, leaders))
-    write_text(folder / "results.tex", results_latex(comparison, leaders))
-    write_text(folder / "pairs.csv", findings_csv(evidence.findings))
+    write_text(folder / "results.csv", results_lines(comparison).csv())
+    write_text(folder / "results.md", results_markdown(comparison, leaders))
+    write_text(folder / "results.tex", results_table(comparison, leaders).latex())
+    write_text(folder / "pairs.csv", pairs_table(evidence).csv())
     page = folder / "index.html"
     write_text(page, render(evidence))
     return page
@@ -48,11 +52,14 @@ def write_report(root: str | Path, *, evidence: Evidence | None = None) -> Path:
 def render(evidence: Evidence) -> str:
     """The page as HTML. Nothing in it is loaded from elsewhere."""
     comparison = evidence.comparison
-    figures = {title: interactive(chart) for title, chart in page_charts(evidence).items()}
     template = (resources.files("levelfield.reports") / "templates" / "report.html").read_text(
         encoding="utf-8"
     )
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    charts = page_charts(evidence)
+    recorded = comparison.experiment.model_dump(
+        mode="json", exclude={"engine": True, "plugins": True, "dataset": {"root"}, "search": {"storage"}}
+    )
     return environment.from_string(template).render(
         experiment=comparison.experiment,
         version=levelfield.__version__,
@@ -60,31 +67,32 @@ def render(evidence: Evidence) -> str:
         leaky=comparison.leaky,
         warnings=warnings(comparison),
         split=comparison.split,
-        groups=[(setting, len(comparison.metrics)) for setting in reversed(SETTINGS)],
-        heads=[_tables.metric_name(metric) for _, metric in _tables.columns(comparison)],
-        rows=_tables.table_rows(comparison, evidence.leaders),
+        caption=caption(comparison),
+        results=results_table(comparison, evidence.leaders),
         findings=_findings(evidence),
         beside=beside_tables(beside_published(evidence, metrics=_shown_beside(evidence))),
-        baseline=comparison.baseline,
         figures=[
-            (title, _html(figure, first=index == 0)) for index, (title, figure) in enumerate(figures.items())
+            (title, _figure(chart, with_script=number == 0))
+            for number, (title, chart) in enumerate(charts.items())
         ],
-        selections=_selections(comparison),
-        ledger=comparison.ledger,
+        selections=selections_table(comparison),
+        ledger=ledger_table(comparison),
         revisions=_revisions(comparison),
-        yaml=yaml.safe_dump(comparison.experiment, sort_keys=False),
+        yaml=yaml.safe_dump(recorded, sort_keys=False),
     )
 
 
 def _findings(evidence: Evidence) -> dict[str, Any]:
     """The sentences: what is known of the best first, then all other pairs."""
-    best = next(iter(ranked(evidence.confirmations, evidence.setting, evidence.metric)), None)
+    best = next(iter(evidence.means), None)
     about_best = [finding for finding in evidence.findings if finding.first == best]
     others = [finding for finding in evidence.findings if finding.first != best]
     return {
-        "what": f"{evidence.setting} {_tables.metric_name(evidence.metric)}",
+        "what": f"{evidence.setting} {evidence.measure.label}",
+        "points": evidence.measure.unit == "percent",
         "best": [(finding.verdict, finding.sentence) for finding in about_best],
         "others": [(finding.verdict, finding.sentence) for finding in others],
+        "caveats": evidence.caveats,
     }
 
 
@@ -94,59 +102,27 @@ def _shown_beside(evidence: Evidence) -> list[str]:
     return [metric for metric in wanted if metric in evidence.comparison.metrics]
 
 
-def warnings(comparison: Comparison) -> list[str]:
-    """What a reader must know before trusting the table."""
-    found = []
-    trials = {result.method: len(result.trials) for result in comparison.trained}
-    if len(set(trials.values())) > 1:
-        budgets = ", ".join(f"{method} {count}" for method, count in trials.items())
-        found.append(f"Unequal search budgets: {budgets} trials.")
-    methods = [line["method"] for line in comparison.ledger if line["event"] == "opened"]
-    for method in sorted(set(methods)):
-        if methods.count(method) > 1:
-            found.append(
-                f"The test set was opened {methods.count(method)} times for {method}: "
-                "its selection changed after a first look."
-            )
-    for result in comparison.results:
-        if result.failed:
-            found.append(f"{len(result.failed)} reruns of {result.method} failed: {result.failed[0]}.")
-    return found
+def _figure(chart: Chart, *, with_script: bool) -> str:
+    """A chart as a piece of the page; the first brings plotly's script for all of them."""
+    import plotly.io
 
+    from levelfield.reports.figures import interactive
 
-def _html(figure: Any, *, first: bool) -> str:
+    config = {"displaylogo": False, "responsive": True}
     return str(
-        plotly.io.to_html(
-            figure, full_html=False, include_plotlyjs=first, config={"displaylogo": False, "responsive": True}
-        )
+        plotly.io.to_html(interactive(chart), full_html=False, include_plotlyjs=with_script, config=config)
     )
-
-
-def _selections(comparison: Comparison) -> list[dict[str, str]]:
-    lines = []
-    for result in comparison.trained:
-        shown = ", ".join(
-            f"{name} = {value:.4g}" if isinstance(value, float) else f"{name} = {value}"
-            for name, value in result.selection["hyperparameters"].items()
-        )
-        lines.append(
-            {
-                "method": result.method,
-                "hyperparameters": shown or "none to search",
-                "trial": str(result.selection["trial"] + 1),
-                "score": f"{100 * result.selection['score']:.2f}",
-                "epoch": _tables.mean_epoch(result),
-            }
-        )
-    return lines
 
 
 def _revisions(comparison: Comparison) -> list[str]:
     """What changed from one revision of the experiment file to the next; empty while there is only one."""
     lines = []
     for before, after in zip(comparison.revisions, comparison.revisions[1:], strict=False):
-        changes = differences(before["experiment"], after["experiment"])
-        lines.append(f"{after['time']}: " + "; ".join(changes))
+        changes = differences(
+            {**experiment_record(before.experiment), "plugins": before.plugins},
+            {**experiment_record(after.experiment), "plugins": after.plugins},
+        )
+        lines.append(f"{after.time}: " + "; ".join(changes))
     return lines
 
 

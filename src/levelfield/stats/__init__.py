@@ -1,38 +1,47 @@
-"""Which differences are real: intervals, paired tests, ranks, effect sizes. Pure functions of arrays."""
+"""Which differences are real: verdicts on methods, intervals, budgets, ranks. Pure functions of arrays."""
 
 from __future__ import annotations
 
-from levelfield.stats._compare import Pair, Verdict, compare_pairs, verdict
-from levelfield.stats._crossed import RerunNoise, crossed_p_value, half_width, rerun_noise
 from levelfield.stats._diagram import critical_difference_diagram
 from levelfield.stats._effects import cliffs_delta, cohens_d
 from levelfield.stats._friedman import Friedman, friedman
 from levelfield.stats._holm import holm
 from levelfield.stats._intervals import Interval, t_interval
-from levelfield.stats._paired import Difference, paired_bootstrap, paired_permutation
+from levelfield.stats._judge import judge
+from levelfield.stats._judgement import Estimate, JudgedPair, Judgement, PairVerdict
+from levelfield.stats._moderate import moderated
+from levelfield.stats._power import Budget, Components, cheapest_budget, components, detectable_difference
 from levelfield.stats._ranks import Standing, ranks, tournament
+from levelfield.stats._repetition import RepeatedNumber, RepeatVerdict, compare_repetition
+from levelfield.stats._table import ScoreTable, rerun_table, score_table
 
 __all__ = [
-    "Difference",
+    "Budget",
+    "Components",
+    "Estimate",
     "Friedman",
     "Interval",
-    "Pair",
-    "RerunNoise",
+    "JudgedPair",
+    "Judgement",
+    "PairVerdict",
+    "RepeatVerdict",
+    "RepeatedNumber",
+    "ScoreTable",
     "Standing",
-    "Verdict",
+    "cheapest_budget",
     "cliffs_delta",
     "cohens_d",
-    "compare_pairs",
+    "compare_repetition",
+    "components",
     "critical_difference_diagram",
-    "crossed_p_value",
+    "detectable_difference",
     "friedman",
-    "half_width",
     "holm",
-    "paired_bootstrap",
-    "paired_permutation",
+    "judge",
+    "moderated",
     "ranks",
-    "rerun_noise",
+    "rerun_table",
+    "score_table",
     "t_interval",
     "tournament",
-    "verdict",
 ]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from levelfield.errors import UsageError
-from levelfield.stats._paired import Values, paired_differences
+from levelfield.stats._holm import Values
 
 
 def cohens_d(a: Values, b: Values) -> float:
@@ -41,3 +42,16 @@ def cliffs_delta(a: Values, b: Values) -> float:
     below = np.searchsorted(second, first, side="left").sum()
     above = second.size * first.size - np.searchsorted(second, first, side="right").sum()
     return float(below - above) / (first.size * second.size)
+
+
+def paired_differences(a: Values, b: Values) -> NDArray[np.float64]:
+    """``a - b`` (n), after checking that they are paired, finite and not empty."""
+    first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    if first.ndim != 1 or first.shape != second.shape or first.size == 0:
+        raise UsageError(
+            "paired values must be two lists of the same length, in the same order of queries, "
+            f"got shapes {first.shape} and {second.shape}"
+        )
+    if not (np.isfinite(first).all() and np.isfinite(second).all()):
+        raise UsageError("paired values must be finite, got NaN or infinity; leave those queries out of both")
+    return first - second

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
 
 from levelfield.errors import UsageError
-from levelfield.stats._paired import Values
+
+Values: TypeAlias = Sequence[float] | NDArray[np.floating]
 
 
 def holm(p_values: Values) -> NDArray[np.float64]:

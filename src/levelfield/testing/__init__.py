@@ -1,4 +1,4 @@
-"""Contract checks for a plug-in author's own tests: does my loss, miner, sampler or dataset fit in?
+"""Contract checks for a plug-in author's own tests: does my loss, dataset or trunk fit in?
 
 Each check collects everything that is wrong and raises one AssertionError that lists it.
 
@@ -13,7 +13,17 @@ from __future__ import annotations
 from levelfield.testing._card import check_card
 from levelfield.testing._dataset import check_dataset
 from levelfield.testing._loss import check_loss
+from levelfield.testing._metric import check_metric
 from levelfield.testing._miner import check_miner
 from levelfield.testing._sampler import check_sampler
+from levelfield.testing._trunk import check_trunk
 
-__all__ = ["check_card", "check_dataset", "check_loss", "check_miner", "check_sampler"]
+__all__ = [
+    "check_card",
+    "check_dataset",
+    "check_loss",
+    "check_metric",
+    "check_miner",
+    "check_sampler",
+    "check_trunk",
+]

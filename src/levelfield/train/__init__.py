@@ -5,6 +5,7 @@ from levelfield.train._inputs import FeatureInputs, ImageInputs, Inputs
 from levelfield.train._loop import DivergedError, FoldData, execute, trained_part
 from levelfield.train._speed import Speed, measure_speed
 from levelfield.train._workspace import (
+    PluginFile,
     Resources,
     RunJob,
     build_embedder,
@@ -21,6 +22,7 @@ __all__ = [
     "FoldData",
     "ImageInputs",
     "Inputs",
+    "PluginFile",
     "Resources",
     "RunJob",
     "Speed",

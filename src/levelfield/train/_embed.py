@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from levelfield.data._dataset import Rows
+from levelfield.data import Rows
 from levelfield.train._inputs import Inputs
 
 

@@ -7,8 +7,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from levelfield.data import Images
-from levelfield.data._dataset import Rows
+from levelfield.data import Images, Rows
 from levelfield.data.transforms import Transform
 
 

@@ -20,11 +20,13 @@ from torch import Tensor
 
 from levelfield import batches, losses, metrics, models
 from levelfield.batches.memory_bank import MemoryBank
-from levelfield.data._dataset import Rows
+from levelfield.data import Rows
 from levelfield.errors import RunError
 from levelfield.methods import LOSS_LR, part_options
-from levelfield.records import RunFolder, RunResult, RunSpec, environment, now
+from levelfield.records import EpochLine, Provenance, RunFolder, RunResult, RunSpec, environment, now
+from levelfield.registry import loaded_plugins
 from levelfield.seeds import seed_for, torch_generator
+from levelfield.train import checkpoint
 from levelfield.train._autocast import Autocast
 from levelfield.train._embed import embed
 from levelfield.train._inputs import Inputs
@@ -68,16 +70,16 @@ def execute(
         run = _Run(spec, data, embedder, folder, device)
         result = _train(run)
         seconds = run.seconds_before + time.monotonic() - started
-        folder.finish(
-            result,
-            {
-                **environment(),
-                "threads": torch.get_num_threads(),
-                "device": device,
-                "finished": now(),
-                "seconds": round(seconds, 3),
-            },
+        provenance = Provenance(
+            **environment().model_dump(),
+            threads=torch.get_num_threads(),
+            device=device,
+            plugins=loaded_plugins(),
+            finished=now(),
+            seconds=round(seconds, 3),
         )
+        folder.finish(result, provenance)
+        checkpoint.drop_state(folder.path)
         return result
 
 
@@ -110,7 +112,7 @@ class _Run:
         )
         self.autocast = Autocast(spec.training.precision, device)
         self.forward = torch.compile(embedder) if spec.training.compile else embedder
-        self.plateau = Plateau(spec.training.patience)
+        self.plateau = Plateau(spec.training.patience, metrics.selection_sign(spec.training.metric))
         self.best: dict[str, float] = {}
         self.epoch = 0
         self.seconds_before = 0.0
@@ -181,10 +183,10 @@ class _Run:
         self.best = scores if best else self.best
         if rank() > 0:
             return
-        self.folder.append_log({"epoch": self.epoch, "loss": mean_loss, **scores})
+        self.folder.append_log(EpochLine(epoch=self.epoch, loss=mean_loss, scores=scores))
         if best:
-            self.folder.save_weights(trained_part(self.embedder, frozen=self.frozen))
-        self.folder.save_state(self._state())
+            checkpoint.save_weights(self.folder.path, trained_part(self.embedder, frozen=self.frozen))
+        checkpoint.save_state(self.folder.path, self._state())
 
     def _validate(self) -> dict[str, float]:
         self.embedder.eval()
@@ -215,7 +217,7 @@ class _Run:
 
     def _resume(self) -> bool:
         """Go back to the last saved state; False if there is none."""
-        state = from_chief(self.folder.state() if rank() == 0 else None)
+        state = from_chief(checkpoint.load_state(self.folder.path) if rank() == 0 else None)
         if rank() == 0:
             self.folder.rewind_log(-1 if state is None else state["epoch"])
         if state is None:

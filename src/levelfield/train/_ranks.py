@@ -13,7 +13,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from levelfield.data._dataset import Rows
+from levelfield.data import Rows
 
 Value = TypeVar("Value")
 

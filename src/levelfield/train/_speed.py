@@ -10,8 +10,7 @@ from pathlib import Path
 
 import torch
 
-from levelfield.data import transforms
-from levelfield.data._dataset import Rows
+from levelfield.data import Rows, transforms
 from levelfield.data.views import DevelopmentView
 from levelfield.models import Embedder
 from levelfield.models.extraction import Extractor
@@ -95,7 +94,7 @@ def _inputs(view: DevelopmentView, spec: RunSpec, resources: Resources, embedder
     if spec.trunk.mode == "frozen":
         generator = torch_generator("speed")
         return FeatureInputs(torch.rand(len(view.dataset), embedder.trunk.num_features, generator=generator))
-    return inputs_of(view.dataset.images, spec, resources, part=view.part, train=True)
+    return inputs_of(view.dataset, spec, resources, train=True)
 
 
 def _seconds_per_feature(view: DevelopmentView, spec: RunSpec, embedder: Embedder, rows: Rows) -> float:

@@ -17,15 +17,19 @@ class Plateau:
         [True, True, False, False]
         >>> plateau.best_epoch, plateau.should_stop(6)
         (2, True)
+        >>> loss = Plateau(patience=2, sign=-1)
+        >>> [loss.update(epoch, score) for epoch, score in [(0, 0.1), (2, 0.3), (4, 0.05)]]
+        [True, False, True]
     """
 
     patience: int | None
+    sign: int = 1  # -1 where a smaller score is better
     best_epoch: int = 0
-    best_score: float = float("-inf")
+    best_score: float | None = None
 
     def update(self, epoch: int, score: float) -> bool:
         """Take a measurement; True if it is the best so far."""
-        if score > self.best_score:
+        if self.best_score is None or self.sign * score > self.sign * self.best_score:
             self.best_epoch, self.best_score = epoch, score
             return True
         return False

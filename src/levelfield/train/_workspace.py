@@ -16,16 +16,23 @@ from typing import Any
 import torch
 
 from levelfield import models
-from levelfield.data import Images, transforms
-from levelfield.data._cache import cache_folder
+from levelfield.data import Dataset, cache_folder, transforms
 from levelfield.data.views import DevelopmentView, open_development
 from levelfield.errors import RunError
-from levelfield.models.features import FeatureStore, cached_features
-from levelfield.records import RunFolder, RunResult, RunSpec, digest
+from levelfield.models.features import FeatureStore, cached_features, feature_identity
+from levelfield.records import RunFolder, RunResult, RunSpec, feature_id
 from levelfield.registry import load_plugin_file
 from levelfield.seeds import seed_for
 from levelfield.train._inputs import FeatureInputs, ImageInputs, Inputs
 from levelfield.train._loop import FoldData, execute
+
+
+@dataclass(frozen=True)
+class PluginFile:
+    """A user's file of plug-ins, and the hash that it had when the experiment began."""
+
+    path: Path
+    digest: str
 
 
 @dataclass(frozen=True)
@@ -34,7 +41,7 @@ class Resources:
 
     dataset_root: Path | None = None
     weights: str = "none"
-    plugins: tuple[Path, ...] = ()
+    plugins: tuple[PluginFile, ...] = ()
     device: str = "cpu"
     threads: int = 1
 
@@ -57,7 +64,7 @@ def run_job(job: RunJob) -> RunResult:
     view = development(job.spec, job.resources)
     fold = view.folds[job.spec.fold]
     data = FoldData(
-        inputs=inputs_of(view.dataset.images, job.spec, job.resources, part=view.part, train=True),
+        inputs=inputs_of(view.dataset, job.spec, job.resources, train=True),
         labels=view.dataset.labels,
         train=fold.train,
         validation=fold.validation,
@@ -67,9 +74,16 @@ def run_job(job: RunJob) -> RunResult:
 
 
 def prepare_process(resources: Resources) -> None:
-    """Load the user's plug-ins and bind the number of threads, which the bits of a sum depend on."""
+    """Load the user's plug-ins and bind the number of threads, which the bits of a sum depend on.
+
+    A worker may import a plug-in hours after the experiment began. If it is another text by then, its runs
+    must not be filed under the name of the first.
+    """
     for plugin in resources.plugins:
-        load_plugin_file(plugin)
+        if load_plugin_file(plugin.path) != plugin.digest:
+            raise RunError(
+                f"the plug-in {plugin.path} changed while the experiment ran; give the same command again"
+            )
     torch.set_num_threads(resources.threads)
 
 
@@ -102,48 +116,53 @@ def _open(name: str, split: str, transform: str, options: str, root: Path | None
 _features: dict[str, FeatureStore] = {}
 
 
-def inputs_of(images: Images, spec: RunSpec, resources: Resources, *, part: str, train: bool) -> Inputs:
-    """What the network is fed for ``images``: the images themselves, or features of a frozen trunk."""
+def inputs_of(dataset: Dataset, spec: RunSpec, resources: Resources, *, train: bool) -> Inputs:
+    """What the network is fed for ``dataset``: its images, or features of a frozen trunk."""
     if spec.trunk.mode == "frozen":
-        key = digest(
-            [part, train, spec.model_dump(mode="json", include={"data", "trunk", "transform", "head"})]
-        )
+        embedder, options = _feature_maker(spec, resources, train=train)
+        key = feature_id(feature_identity(embedder, dataset, **options))
         if key not in _features:  # checking the file takes longer than training a head
-            _features[key] = trunk_features(images, spec, resources, part=part, train=train)
+            _features[key] = trunk_features(dataset, spec, resources, train=train)
         store = _features[key]
         return FeatureInputs(store.all(), store.augmented() if store.views else None)
     options = spec.transform.options
     return ImageInputs(
-        images,
+        dataset.images,
         train=transforms.create(spec.transform.name, train=True, **options),
         evaluate=transforms.create(spec.transform.name, train=False, **options),
     )
 
 
 def trunk_features(
-    images: Images,
+    dataset: Dataset,
     spec: RunSpec,
     resources: Resources,
     *,
-    part: str,
     train: bool,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> FeatureStore:
-    """Pooled features of ``images``, computed once and kept in the cache folder for all runs."""
-    options = spec.transform.options
-    views = spec.trunk.views if train else 0
+    """Pooled features of ``dataset``, computed once and kept in the cache folder for all runs."""
+    embedder, options = _feature_maker(spec, resources, train=train)
     return cached_features(
         cache_folder() / "features",
-        embedder=build_embedder(spec, resources).to(resources.device).eval(),
-        images=images,
-        dataset=spec.data.fingerprint,
-        part=part,
-        transform=transforms.create(spec.transform.name, train=False, **options),
-        augment=transforms.create(spec.transform.name, train=True, **options) if views else None,
-        views=views,
+        embedder=embedder,
+        dataset=dataset,
         threads=os.cpu_count(),
         progress=progress,
+        **options,
     )
+
+
+def _feature_maker(
+    spec: RunSpec, resources: Resources, *, train: bool
+) -> tuple[models.Embedder, dict[str, Any]]:
+    """What computes a run's features: the network, and the options of the transform and its views."""
+    embedder = build_embedder(spec, resources).to(resources.device).eval()
+    return embedder, {
+        "transform": spec.transform.name,
+        "transform_options": spec.transform.options,
+        "views": spec.trunk.views if train else 0,
+    }
 
 
 def build_embedder(spec: RunSpec, resources: Resources) -> models.Embedder:

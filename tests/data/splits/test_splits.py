@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from levelfield.data import splits
-from levelfield.data.splits import SplitPlan
+from levelfield.data.splits import Fold, SplitPlan
 from levelfield.errors import UsageError
 from oracles.folds import k_fold, mlrc_ring
 
@@ -223,3 +224,46 @@ def test_what_cannot_be_is_refused(name: str, labels: Labels, options: dict[str,
 
 def test_classes_of_one_image_can_be_kept_on_purpose() -> None:
     assert splits.create("class_disjoint", EIGHT[1:], folds=2, min_images=1).folds
+
+
+ROWS = np.arange(12)
+SOUND = SplitPlan("mine", (Fold(ROWS[:4], ROWS[4:8]),), ROWS[8:])
+
+
+def with_fold(train: Any = SOUND.folds[0].train, validation: Any = SOUND.folds[0].validation) -> SplitPlan:
+    return replace(SOUND, folds=(SOUND.folds[0], Fold(train, validation)))
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        (with_fold(train=ROWS[:5]), "fold 1 has 1 row in training and in validation alike, such as row 4"),
+        (with_fold(validation=ROWS[6:10]), "fold 1 has 2 rows in validation and in the test set alike"),
+        (
+            with_fold(train=ROWS[[0, 11]]),
+            "fold 1 has 1 row in training and in the test set alike",
+        ),
+        (replace(with_fold(train=ROWS[[0, 11]]), leaky=True), "in training and in the test set alike"),
+        (with_fold(train=ROWS[:0]), "training of fold 1 is empty"),
+        (with_fold(validation=ROWS[:0]), "validation of fold 1 is empty"),
+        (replace(SOUND, test=ROWS[:0]), "the test set is empty"),
+        (replace(SOUND, test=np.array([8, 12])), "the test set has row 12; there are rows 0 to 11"),
+        (with_fold(train=np.array([-1, 0])), "training of fold 1 has row -1"),
+        (with_fold(train=np.array([0, 0])), "has a row twice"),
+        (with_fold(train=ROWS[:4].astype(float)), "training of fold 1 is float64"),
+        (with_fold(train=np.arange(12) < 4), "training of fold 1 is bool"),
+        (with_fold(train=[0, 1]), "training of fold 1 is list"),
+        (replace(SOUND, folds=()), "at least one Fold"),
+        (None, "must return a SplitPlan"),
+    ],
+)
+def test_a_plan_of_a_users_own_is_checked(monkeypatch: pytest.MonkeyPatch, plan: Any, message: str) -> None:
+    monkeypatch.setattr(splits.registry, "create", lambda name, *_, **__: plan)
+    with pytest.raises(UsageError, match=message):
+        splits.create("mine", np.repeat(np.arange(6), 2))
+
+
+def test_a_leaky_plan_may_validate_on_the_test_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = replace(with_fold(validation=SOUND.test), leaky=True)
+    monkeypatch.setattr(splits.registry, "create", lambda name, *_, **__: plan)
+    assert splits.create("mine", np.repeat(np.arange(6), 2)) is plan

@@ -8,13 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from levelfield.data._dataset import Rows
-from levelfield.data.splits._plan import Fold, SplitPlan
+from levelfield.data.splits._plan import Fold, SplitPlan, check_plan
 from levelfield.errors import UsageError
 from levelfield.registry import Card, Registry
 
 __all__ = ["Fold", "SplitPlan", "create", "register", "registry"]
 
-registry: Registry[Card] = Registry("split plan", Card, package=__name__)
+registry: Registry[Card] = Registry(
+    "split plan", Card, package=__name__, supplied=("labels", "is_test", "is_validation")
+)
 register = registry.register
 
 
@@ -37,6 +39,9 @@ def create(
         is_validation: bool array (N,), the dataset's official validation samples; only "predefined" uses it.
         **options: The plan's own options.
 
+    Raises:
+        UsageError: An option does not fit, or the plan does not keep its parts apart; see ``check_plan``.
+
     Example:
         >>> plan = create("class_disjoint", np.repeat(np.arange(16), 2), folds=4)
         >>> print(plan.describe())
@@ -52,4 +57,5 @@ def create(
                 f"{key} has shape {np.shape(given)} but labels {labels.shape}; give one per sample"
             )
     plan: SplitPlan = registry.create(name, labels, **official, **options)
+    check_plan(plan, len(labels))
     return plan

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from levelfield.data._dataset import Rows
+from levelfield.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,57 @@ class SplitPlan:
         )
         warning = " (leaky: validates on the test set)" if self.leaky else ""
         return f"{self.name}, {folds}: {sizes}{warning}"
+
+
+def check_plan(plan: SplitPlan, num_rows: int) -> None:
+    """UsageError unless a plan for ``num_rows`` samples keeps training, validation and test apart.
+
+    A leaky plan may validate on test rows, since every report says so; training on them is refused always.
+
+    Example:
+        >>> rows = np.arange(6)
+        >>> check_plan(SplitPlan("toy", (Fold(rows[:3], rows[2:4]),), rows[4:]), 6)
+        Traceback (most recent call last):
+        ...
+        levelfield.errors.UsageError: split plan "toy": fold 0 has 1 row in training and in validation \
+alike, such as row 2; give each row to one of them
+    """
+    if not isinstance(plan, SplitPlan) or not plan.folds:
+        raise UsageError(
+            "a split plan must return a SplitPlan with at least one Fold; see levelfield.data.splits"
+        )
+    _check_rows(plan.name, "the test set", plan.test, num_rows)
+    for number, fold in enumerate(plan.folds):
+        parts = {"training": fold.train, "validation": fold.validation}
+        for part, rows in parts.items():
+            _check_rows(plan.name, f"{part} of fold {number}", rows, num_rows)
+        _check_apart(plan.name, number, parts)
+        _check_apart(plan.name, number, {"training": fold.train, "the test set": plan.test})
+        if not plan.leaky:
+            _check_apart(plan.name, number, {"validation": fold.validation, "the test set": plan.test})
+
+
+def _check_rows(plan: str, part: str, rows: Rows, num_rows: int) -> None:
+    if not isinstance(rows, np.ndarray) or rows.dtype != np.int64 or rows.ndim != 1:
+        kind = f"{rows.dtype} of shape {rows.shape}" if isinstance(rows, np.ndarray) else type(rows).__name__
+        raise UsageError(f'split plan "{plan}": {part} is {kind}; it must be a list of row numbers, int64')
+    if len(rows) == 0:
+        raise UsageError(f'split plan "{plan}": {part} is empty; choose other options, or another plan')
+    if rows.min() < 0 or rows.max() >= num_rows:
+        wrong = rows[(rows < 0) | (rows >= num_rows)][0]
+        raise UsageError(f'split plan "{plan}": {part} has row {wrong}; there are rows 0 to {num_rows - 1}')
+    if len(np.unique(rows)) != len(rows):
+        raise UsageError(f'split plan "{plan}": {part} has a row twice; name each row once')
+
+
+def _check_apart(plan: str, fold: int, parts: dict[str, Rows]) -> None:
+    (one, rows), (other, other_rows) = parts.items()
+    shared = np.intersect1d(rows, other_rows)
+    if len(shared):
+        raise UsageError(
+            f'split plan "{plan}": fold {fold} has {_count([len(shared)], "row", "rows")} in {one} and in '
+            f"{other} alike, such as row {shared[0]}; give each row to one of them"
+        )
 
 
 def _size(parts: list[Rows], labels: Rows | None) -> str:

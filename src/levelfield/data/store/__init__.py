@@ -1,4 +1,4 @@
-"""The image store: every image decoded and resized once, kept as one memory-mapped file.
+"""The image store: every image decoded and resized once, kept in one file.
 
 A store never changes a result. It is found by the dataset's fingerprint and by its resize, and it serves a
 transform only if that transform would begin with the very same resize.

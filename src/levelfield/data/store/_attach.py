@@ -34,7 +34,11 @@ def attach(
     fingerprint = hashlib.sha256(json.dumps([dataset.fingerprint, left_out]).encode()).hexdigest()
     notes = (*dataset.notes, f"{len(left_out)} unreadable images were skipped")
     return dataclasses.replace(
-        dataset.select(index["row"].astype("int64")), images=packed, fingerprint=fingerprint, notes=notes
+        dataset.select(index["row"].astype("int64")),
+        images=packed,
+        fingerprint=fingerprint,
+        notes=notes,
+        row_numbers=None,  # the new fingerprint names just these images
     )
 
 

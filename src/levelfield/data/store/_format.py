@@ -86,9 +86,9 @@ def read_manifest(path: Path) -> Manifest:
         fields["unreadable"] = tuple((int(row), str(reason)) for row, reason in fields["unreadable"])
         manifest = Manifest(**fields)
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise _damaged(path, f"{MANIFEST} cannot be read ({error})") from error
+        raise damaged_store(path, f"{MANIFEST} cannot be read ({error})") from error
     if manifest.version != VERSION:
-        raise _damaged(path, f"it has format {manifest.version}, not {VERSION}")
+        raise damaged_store(path, f"it has format {manifest.version}, not {VERSION}")
     return manifest
 
 
@@ -98,11 +98,11 @@ def read_index(path: Path, manifest: Manifest) -> Records:
         raw = (path / INDEX).read_bytes()
         size = (path / IMAGES).stat().st_size
     except OSError as error:
-        raise _damaged(path, str(error)) from error
+        raise damaged_store(path, str(error)) from error
     if hashlib.sha256(raw).hexdigest() != manifest.index_sha256:
-        raise _damaged(path, f"{INDEX} does not have its checksum")
+        raise damaged_store(path, f"{INDEX} does not have its checksum")
     if size != manifest.size:
-        raise _damaged(path, f"{IMAGES} has {size} bytes instead of {manifest.size}")
+        raise damaged_store(path, f"{IMAGES} has {size} bytes instead of {manifest.size}")
     index = np.frombuffer(raw, dtype=RECORD)
     return index[np.argsort(index["row"], kind="stable")]
 
@@ -113,5 +113,6 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
         temporary.write_text(json.dumps(asdict(manifest), indent=1), encoding="utf-8")
 
 
-def _damaged(path: Path, what: str) -> RunError:
+def damaged_store(path: Path, what: str) -> RunError:
+    """The error that names a store that cannot be used, and why."""
     return RunError(f"the image store {path} is damaged: {what}; delete it and prepare it again")

@@ -35,7 +35,9 @@ class TransformCard(Card):
     size: int | None = None
 
 
-registry: Registry[TransformCard] = Registry("transform", TransformCard, package=__name__)
+registry: Registry[TransformCard] = Registry(
+    "transform", TransformCard, package=__name__, supplied=("train",)
+)
 register = registry.register
 
 

@@ -47,9 +47,9 @@ def crop_and_resize(images: Sequence[Tensor], boxes: Tensor, flips: Tensor, side
     """
     shape = len(images), images[0].shape[0], side, side
     batch = torch.empty(shape, dtype=torch.uint8, memory_format=torch.channels_last)
-    for place, image, box, flip in zip(batch, images, boxes.tolist(), flips.tolist(), strict=True):
+    for slot, image, box, flip in zip(batch, images, boxes.tolist(), flips.tolist(), strict=True):
         crop = _resize(_cut(image, box), (side, side))
-        place.copy_(_mirror(crop) if flip else crop)
+        slot.copy_(_mirror(crop) if flip else crop)
     return batch
 
 
@@ -63,14 +63,14 @@ def crop_and_resize_by_matrices(
 
     Example:
         >>> image = torch.arange(4, dtype=torch.uint8).reshape(1, 2, 2)
-        >>> where = torch.tensor([[0, 0, 2, 2]]), torch.tensor([True])
-        >>> crop_and_resize_by_matrices([image], *where, 2, device=torch.device("cpu")).flatten().tolist()
+        >>> box, flip = torch.tensor([[0, 0, 2, 2]]), torch.tensor([True])
+        >>> crop_and_resize_by_matrices([image], box, flip, 2, device=torch.device("cpu")).flatten().tolist()
         [1, 0, 3, 2]
     """
     height, width = boxes[:, 2:].amax(0).tolist()
     crops = torch.zeros(len(images), images[0].shape[0], height, width, dtype=torch.uint8)
-    for place, image, box in zip(crops, images, boxes.tolist(), strict=True):
-        place[:, : box[2], : box[3]] = _cut(image, box)
+    for slot, image, box in zip(crops, images, boxes.tolist(), strict=True):
+        slot[:, : box[2], : box[3]] = _cut(image, box)
     if device.type == "cuda":
         crops = crops.pin_memory()
     pixels = crops.to(device, non_blocking=True).float()

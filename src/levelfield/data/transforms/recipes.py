@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from levelfield.data.transforms import register
 from levelfield.data.transforms._crop import Crop
+from levelfield.options import ImageSize
 
 REALITY_CHECK = "A Metric Learning Reality Check"
 REVISITING = "Revisiting Training Strategies and Generalization Performance in Deep Metric Learning"
@@ -11,7 +12,12 @@ REVISITING = "Revisiting Training Strategies and Generalization Performance in D
 
 @register("mlrc", size=227, paper=REALITY_CHECK, year=2020)
 def mlrc(
-    *, train: bool, size: int = 227, resize: int = 256, smallest: float = 0.16, device: str = "cpu"
+    *,
+    train: bool,
+    size: ImageSize = 227,
+    resize: ImageSize = 256,
+    smallest: float = 0.16,
+    device: str = "cpu",
 ) -> Crop:
     """Reality check: shorter side to 256, random resized crop to 227 of 16-100 % of the area, flip.
 
@@ -29,7 +35,7 @@ def mlrc(
 
 
 @register("simple", size=227, paper=REALITY_CHECK, year=2020)
-def simple(*, train: bool, size: int = 227, resize: int = 256, device: str = "cpu") -> Crop:
+def simple(*, train: bool, size: ImageSize = 227, resize: ImageSize = 256, device: str = "cpu") -> Crop:
     """What most papers claim to do: shorter side to 256, random crop of 227, flip.
 
     Example:
@@ -40,7 +46,7 @@ def simple(*, train: bool, size: int = 227, resize: int = 256, device: str = "cp
 
 
 @register("base", size=224, paper=REVISITING, year=2020)
-def base(*, train: bool, size: int = 224, resize: int = 256, device: str = "cpu") -> Crop:
+def base(*, train: bool, size: ImageSize = 224, resize: ImageSize = 256, device: str = "cpu") -> Crop:
     """Revisiting, Base: random resized crop to 224 of 8-100 % of the original image, flip.
 
     Example:
@@ -53,7 +59,7 @@ def base(*, train: bool, size: int = 224, resize: int = 256, device: str = "cpu"
 
 
 @register("red", size=224, paper=REVISITING, year=2020)
-def red(*, train: bool, size: int = 224, resize: int = 256, device: str = "cpu") -> Crop:
+def red(*, train: bool, size: ImageSize = 224, resize: ImageSize = 256, device: str = "cpu") -> Crop:
     """Revisiting, Red.: shorter side to 256, random crop of 224, flip.
 
     Example:
@@ -64,7 +70,7 @@ def red(*, train: bool, size: int = 224, resize: int = 256, device: str = "cpu")
 
 
 @register("big", size=256, paper=REVISITING, year=2020)
-def big(*, train: bool, size: int = 256, resize: int = 256, device: str = "cpu") -> Crop:
+def big(*, train: bool, size: ImageSize = 256, resize: ImageSize = 256, device: str = "cpu") -> Crop:
     """Revisiting, Big: as Base, with crops of 256.
 
     Example:
@@ -78,8 +84,8 @@ def big(*, train: bool, size: int = 256, resize: int = 256, device: str = "cpu")
 def adv(
     *,
     train: bool,
-    size: int = 224,
-    resize: int = 256,
+    size: ImageSize = 224,
+    resize: ImageSize = 256,
     jitter: float = 0.2,
     grey: float = 0.2,
     device: str = "cpu",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from levelfield.losses._distances import unit
+from levelfield.geometry import unit
 from levelfield.losses.regularisers import register
 
 

@@ -1,1 +1,39 @@
-"""Figures, one idea per file; each takes plain tables and is written as PNG and as an interactive page."""
+"""Figures: a chart is plain data, drawn with plotly for pages and with matplotlib for PNG.
+
+A figure of an experiment is a function that is registered here; ``levelfield report --figures`` draws all of
+them.
+"""
+
+from levelfield.reports.figures._registry import FigureCard, charts_of, register, registry
+from levelfield.reports.figures.charts import (
+    Axis,
+    Bar,
+    BarChart,
+    Chart,
+    ContourChart,
+    MatrixChart,
+    Panel,
+    PanelChart,
+    Trace,
+)
+from levelfield.reports.figures.files import interactive, still, write_chart, write_png
+
+__all__ = [
+    "Axis",
+    "Bar",
+    "BarChart",
+    "Chart",
+    "ContourChart",
+    "FigureCard",
+    "MatrixChart",
+    "Panel",
+    "PanelChart",
+    "Trace",
+    "charts_of",
+    "interactive",
+    "register",
+    "registry",
+    "still",
+    "write_chart",
+    "write_png",
+]

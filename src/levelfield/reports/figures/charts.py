@@ -1,54 +1,126 @@
-"""Charts as plain data, apart from what draws them; :mod:`._still` and :mod:`._interactive` do."""
+"""Charts as plain data, apart from what draws them: plotly for pages, matplotlib for PNG."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+COLOURS = (
+    *("#2a6fbb", "#d1495b", "#3a9679", "#e0a030", "#7a5ea8", "#5b6770", "#c06c9a", "#7f8c2f"),
+    *("#00a3c4", "#8c5a2b", "#a3c1e0", "#e59aa4", "#93cbb6", "#c9b3e0", "#1d2733"),
+)
+NAMED_COLOURS = {"papers": "#7f7f7f", "separated": "#9dc3e6", "concatenated": "#2a6fbb"}
+
 
 @dataclass(frozen=True)
 class Trace:
-    """Points or a line; those of one ``name`` share a colour and one entry of the legend.
+    """Points or a line; those of one ``name`` share one entry of the legend.
 
     Attributes:
         name: What the legend says.
-        x: Where (n).
-        y: How high (n).
-        kind: "points", "line", or "steps" for a line that holds its value until the next point.
+        x: From left to right (n).
+        y: From bottom to top (n).
+        kind: "points", "line", "joined" for points on a line, "dotted" for a dotted line, or "steps" for a
+            line that holds its value until the next point.
         colour: Number of the colour.
         remarks: Shown on hover, one per point; or none.
         quiet: Not in the legend.
+        marker: What a point looks like: "dot", "ring" or "cross".
+        faint: One of very many: almost transparent.
     """
 
     name: str
     x: tuple[float, ...]
     y: tuple[float, ...]
-    kind: str = "points"
+    kind: Literal["points", "line", "joined", "dotted", "steps"] = "points"
     colour: int = 0
     remarks: tuple[str, ...] = ()
     quiet: bool = False
+    marker: Literal["dot", "ring", "cross"] = "dot"
+    faint: bool = False
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A label; ``log`` for a logarithmic axis; ``ticks`` name the places 0, 1, 2, ... of a choice."""
+    """How one direction is drawn.
+
+    Attributes:
+        label: What stands beside it.
+        log: Whether it is logarithmic.
+        ticks: Names of the positions 0, 1, 2, ... of a choice.
+        whole: Whether only whole numbers make sense.
+    """
 
     label: str
     log: bool = False
     ticks: tuple[str, ...] = ()
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One field of a chart.
+
+    Attributes:
+        x: The horizontal axis.
+        traces: What is drawn, later ones on top.
+        title: Above it.
+        y: A vertical axis of its own; None shares the chart's.
+        square: Whether a step to the right is as long as a step upwards, as on a map.
+    """
+
+    x: Axis
+    traces: tuple[Trace, ...]
+    title: str = ""
+    y: Axis | None = None
+    square: bool = False
 
 
 @dataclass(frozen=True)
 class PanelChart:
-    """Panels side by side that share the vertical axis, each with its own horizontal one."""
+    """Panels side by side; those without a vertical axis of their own share ``y``."""
 
     title: str
     y: Axis
-    panels: tuple[tuple[Axis, tuple[Trace, ...]], ...]
+    panels: tuple[Panel, ...]
+
+    def legend(self) -> list[tuple[Panel, list[tuple[Trace, bool]]]]:
+        """The panels with their traces, and whether a trace enters the legend: each name once."""
+        seen: set[str] = set()
+        found = []
+        for panel in self.panels:
+            marked = []
+            for trace in panel.traces:
+                marked.append((trace, not trace.quiet and trace.name not in seen))
+                seen |= set() if trace.quiet else {trace.name}
+            found.append((panel, marked))
+        return found
+
+
+@dataclass(frozen=True)
+class Bar:
+    """The height of a bar, the half-width of its interval, a word to stand above it, a remark on hover."""
+
+    value: float
+    error: float | None = None
+    label: str = ""
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class BarChart:
+    """Groups of bars: ``series[name][group]``; a bar that is missing leaves a gap."""
+
+    title: str
+    y_label: str
+    groups: tuple[str, ...]
+    series: Mapping[str, Mapping[str, Bar]]
 
 
 @dataclass(frozen=True)
@@ -84,3 +156,11 @@ class ContourChart:
     grid_y: Array
     surface: Array | None
     level: str
+
+
+Chart = PanelChart | BarChart | MatrixChart | ContourChart
+
+
+def colour(number: int, name: str = "") -> str:
+    """The colour of a number; some names always have the same."""
+    return NAMED_COLOURS.get(name, COLOURS[number % len(COLOURS)])

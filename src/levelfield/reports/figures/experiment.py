@@ -4,72 +4,86 @@ from __future__ import annotations
 
 import numpy as np
 
-from levelfield.metrics import correlation
-from levelfield.protocol import Comparison
+from levelfield.compare import SETTINGS, Evidence
 from levelfield.records import Store
-from levelfield.reports._evidence import Evidence, main_metric
-from levelfield.reports._tables import metric_name
-from levelfield.reports.figures.charts import Axis, MatrixChart, PanelChart, Trace
-from levelfield.reports.figures.published import Bar, BarChart
+from levelfield.reports.figures._registry import register
+from levelfield.reports.figures.charts import (
+    Array,
+    Axis,
+    Bar,
+    BarChart,
+    MatrixChart,
+    Panel,
+    PanelChart,
+    Trace,
+)
 
-SETTINGS = ("separated", "concatenated")
 ROUNDING = 1e-7  # singular values below this share are rounding errors of float32
 
 
-def scores(comparison: Comparison) -> BarChart:
+@register("scores")
+def scores(evidence: Evidence) -> BarChart:
     """The selection metric of every method, separated and concatenated, with its interval."""
-    metric = main_metric(comparison)
+    comparison = evidence.comparison
+    measure = comparison.measures[comparison.main_metric]
     series: dict[str, dict[str, Bar]] = {setting: {} for setting in SETTINGS}
     for result in comparison.results:
         for setting, bars in series.items():
-            if result.scores[setting][metric]:
-                interval = result.interval(setting, metric)
+            interval = result.interval(setting, measure.name)
+            if interval.n:
                 bars[result.method] = Bar(
-                    100 * interval.mean,
-                    100 * interval.half_width if interval.n > 1 else None,
+                    measure.scale * interval.mean,
+                    measure.scale * interval.half_width if interval.n > 1 else None,
                     remark=f"{interval.n} reruns",
                 )
-    title = f"Test {metric_name(metric)} (%), mean and 95% interval"
     groups = tuple(result.method for result in comparison.results)
-    return BarChart(title, f"{metric_name(metric)} (%)", groups, series)
+    return BarChart(f"Test {measure.axis}, mean and 95% interval", measure.axis, groups, series)
 
 
+@register("learning-curves")
 def learning_curves(evidence: Evidence) -> PanelChart | None:
     """Validation score against the epoch, a line per fold of each method's selected trial; None without."""
     comparison = evidence.comparison
-    metric = comparison.experiment["training"]["metric"]
+    measure = comparison.measures[comparison.experiment.training.metric]
     traces = []
     for colour, result in enumerate(comparison.trained):
-        for fold, run in enumerate(result.trials[result.selection["trial"]]["runs"]):
+        chosen = result.selection.trial
+        runs = () if chosen is None else result.trials[chosen].runs
+        for fold, run in enumerate(runs):
             log = Store(evidence.root).run(run).log()
-            x = tuple(float(line["epoch"]) for line in log)
-            y = tuple(100 * line[metric] for line in log)
+            if not log:  # the folder was handed on without its runs
+                continue
+            x = tuple(float(line.epoch) for line in log)
+            y = tuple(measure.scale * line.scores[measure.name] for line in log)
             remarks = tuple(f"fold {fold}" for _ in log)
             traces.append(Trace(result.method, x, y, "line", colour, remarks, quiet=fold > 0))
     if not traces:
         return None
-    name = metric_name(metric)
-    title = f"Validation {name} (%) of the selected trial, one line per fold"
-    return PanelChart(title, Axis(f"{name} (%)"), ((Axis("epoch"), tuple(traces)),))
+    title = f"Validation {measure.axis} of the selected trial, one line per fold"
+    return PanelChart(title, Axis(measure.axis), (Panel(Axis("epoch", whole=True), tuple(traces)),))
 
 
+@register("metric-correlation")
 def metric_correlation(evidence: Evidence) -> MatrixChart | None:
     """How the measures go together over every fold of every rerun; None with one measure or under 3 folds."""
     metrics = evidence.comparison.metrics
     table = [
-        {metric_name(metric): fold[metric] for metric in metrics}
+        [fold[metric] for metric in metrics]
         for confirmation in evidence.confirmations.values()
         for rerun in confirmation.reruns.values()
-        for fold in rerun["folds"]
+        for fold in rerun.folds
         if all(metric in fold for metric in metrics)
     ]
     if len(metrics) < 2 or len(table) < 3:
         return None
-    found = correlation(table)
-    title = f"Correlation of measures over {found.runs} models (folds of reruns)"
-    return MatrixChart(title, found.names, found.matrix)
+    values = np.array(table, dtype=np.float64)
+    values[:, np.ptp(values, axis=0) <= 1e-12 * np.abs(values).max(axis=0)] = np.nan  # it never changes
+    matrix: Array = np.asarray(np.corrcoef(values, rowvar=False))
+    labels = tuple(evidence.comparison.measures[metric].label for metric in metrics)
+    return MatrixChart(f"Correlation of measures over {len(table)} models (folds of reruns)", labels, matrix)
 
 
+@register("spectra")
 def spectra(evidence: Evidence) -> PanelChart | None:
     """Singular values of the concatenated test embeddings, mean over reruns; None if not on record."""
     traces = []
@@ -85,4 +99,5 @@ def spectra(evidence: Evidence) -> PanelChart | None:
     if not traces:
         return None
     title = "Spectra of the concatenated test embeddings, mean over reruns"
-    return PanelChart(title, Axis("share of the sum", log=True), ((Axis("singular value"), tuple(traces)),))
+    panel = Panel(Axis("singular value", whole=True), tuple(traces))
+    return PanelChart(title, Axis("share of the sum", log=True), (panel,))

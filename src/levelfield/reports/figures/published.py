@@ -1,13 +1,12 @@
 """The reality check's Figures 3, 4 and 5, from published tables or from anyone's own.
 
 Each function takes plain tables, so that records of our own runs can be drawn the same way, and returns a
-chart that :func:`levelfield.reports.figures.published_draw.write` turns into a PNG and an interactive page.
+chart that :func:`levelfield.reports.figures.write_chart` turns into a PNG and an interactive page.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from statistics import fmean
 
 from levelfield.errors import UsageError
@@ -20,37 +19,9 @@ from levelfield.published import (
     results,
     years,
 )
+from levelfield.reports.figures.charts import Axis, Bar, BarChart, Panel, PanelChart, Trace
 
 DATASETS = {"cub200": "CUB200", "cars196": "Cars196", "sop": "SOP"}
-
-
-@dataclass(frozen=True)
-class Bar:
-    """The height of a bar, the half-width of its interval, a word to stand above it, a remark on hover."""
-
-    value: float
-    error: float | None = None
-    label: str = ""
-    remark: str = ""
-
-
-@dataclass(frozen=True)
-class BarChart:
-    """Groups of bars: ``series[name][group]``; a bar that is missing leaves a gap."""
-
-    title: str
-    y_label: str
-    groups: tuple[str, ...]
-    series: Mapping[str, Mapping[str, Bar]]
-
-
-@dataclass(frozen=True)
-class TrendChart:
-    """Panels that share both axes: dated scores, one colour per dataset."""
-
-    title: str
-    y_label: str
-    panels: Mapping[str, Mapping[str, Sequence[Point]]] = field(default_factory=dict)
 
 
 def score_bars(scores: Mapping[str, Mapping[str, Bar]], *, title: str, metric: str = "MAP@R") -> BarChart:
@@ -77,7 +48,7 @@ def papers_versus_reality(
     reality: Mapping[str, Sequence[Point]],
     *,
     metric: str = "Precision@1",
-) -> TrendChart:
+) -> PanelChart:
     """Figure 4: scores over the years, as papers claim them beside as a fair comparison finds them.
 
     Args:
@@ -87,16 +58,46 @@ def papers_versus_reality(
 
     Example:
         >>> points = {"CUB200": [Point("triplet", "Triplet", 2006, 36.1)]}
-        >>> list(papers_versus_reality(points, points).panels)
+        >>> [panel.title for panel in papers_versus_reality(points, points).panels]
         ['what papers report', 'what a fair comparison finds']
     """
     panels = {"what papers report": papers, "what a fair comparison finds": reality}
     for name, datasets in panels.items():
         if not any(datasets.values()):
             raise UsageError(f'nothing to draw under "{name}"; give at least one dated score')
-    return TrendChart(
-        title=f"Papers versus reality: {metric} over the years", y_label=f"{metric} (%)", panels=panels
+    shown = {dataset: number for number, dataset in enumerate(dict.fromkeys((*papers, *reality)))}
+    axis = Axis("year of the method", whole=True)
+    return PanelChart(
+        title=f"Papers versus reality: {metric} over the years (lines join each year's best)",
+        y=Axis(f"{metric} (%)"),
+        panels=tuple(
+            Panel(
+                axis,
+                tuple(
+                    trace
+                    for dataset, points in datasets.items()
+                    for trace in _dated(dataset, points, shown[dataset])
+                ),
+                title=name,
+            )
+            for name, datasets in panels.items()
+        ),
     )
+
+
+def _dated(dataset: str, points: Sequence[Point], colour: int) -> tuple[Trace, Trace]:
+    """A point per method, and a line through each year's best."""
+    by_year: dict[float, float] = {}
+    for point in sorted(points, key=lambda point: point.year):
+        by_year[point.year] = max(point.value, by_year.get(point.year, point.value))
+    dots = Trace(
+        name=dataset,
+        x=tuple(float(point.year) for point in points),
+        y=tuple(point.value for point in points),
+        colour=colour,
+        remarks=tuple(f"{point.label} ({point.n} published)" for point in points),
+    )
+    return dots, Trace(dataset, tuple(by_year), tuple(by_year.values()), "line", colour, quiet=True)
 
 
 def relative_improvement(
@@ -128,7 +129,7 @@ def relative_improvement(
     )
 
 
-def published_charts(source: str = "reality-check-later") -> dict[str, BarChart | TrendChart]:
+def published_charts(source: str = "reality-check-later") -> dict[str, BarChart | PanelChart]:
     """Figures 3, 4 and 5 as far as the published tables allow, by file name.
 
     ``source`` is the fair comparison: "reality-check" or "reality-check-later".
@@ -137,7 +138,7 @@ def published_charts(source: str = "reality-check-later") -> dict[str, BarChart 
         >>> sorted(published_charts())[:3]
         ['improvement-over-contrastive', 'improvement-over-triplet', 'map-at-r-cars196']
     """
-    charts: dict[str, BarChart | TrendChart] = {}
+    charts: dict[str, BarChart | PanelChart] = {}
     for dataset, label in DATASETS.items():
         scores = {
             setting: {

@@ -3,53 +3,117 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
-from levelfield.protocol import importance
-from levelfield.reports.figures.charts import Array, Axis, ContourChart, PanelChart, Trace
-from levelfield.reports.figures.published import Bar, BarChart
-from levelfield.space import Choice, Dimension, Space
+from levelfield.compare import Comparison, Evidence, Measure, Result, Trial
+from levelfield.protocol import importance, searched_space
+from levelfield.reports._results_table import shown_hyperparameters
+from levelfield.reports.figures._registry import register
+from levelfield.reports.figures.charts import (
+    Array,
+    Axis,
+    Bar,
+    BarChart,
+    ContourChart,
+    Panel,
+    PanelChart,
+    Trace,
+)
+from levelfield.space import Choice, Dimension, Space, Value
 
 GRID = 100
-Trial = Mapping[str, Any]
 
 
-def history(searches: Mapping[str, Sequence[Trial]], *, metric: str) -> PanelChart:
+@register("search-history")
+def search_history(evidence: Evidence) -> PanelChart:
+    """Every method's trials and the best so far."""
+    comparison = evidence.comparison
+    return history({r.method: r.trials for r in comparison.trained}, measure=_measure(comparison))
+
+
+@register("history", each_method=True)
+def method_history(evidence: Evidence, result: Result) -> PanelChart | None:
+    """One method's trials and the best so far; None if nothing was searched."""
+    if not _space(evidence, result):
+        return None
+    return history({result.method: result.trials}, measure=_measure(evidence.comparison))
+
+
+@register("slice", each_method=True)
+def method_slices(evidence: Evidence, result: Result) -> PanelChart | None:
+    """One method's scores against each hyperparameter by itself; None if nothing was searched."""
+    space = _space(evidence, result)
+    return (
+        slices(result.method, result.trials, space, measure=_measure(evidence.comparison)) if space else None
+    )
+
+
+@register("contour", each_method=True)
+def method_contour(evidence: Evidence, result: Result) -> ContourChart | None:
+    """One method's scores over its two most important hyperparameters."""
+    space = _space(evidence, result)
+    return (
+        contour(result.method, result.trials, space, measure=_measure(evidence.comparison)) if space else None
+    )
+
+
+@register("importance", each_method=True)
+def method_importance(evidence: Evidence, result: Result) -> BarChart | None:
+    """Which of one method's hyperparameters mattered."""
+    return importances(result.method, result.trials, _space(evidence, result))
+
+
+def _measure(comparison: Comparison) -> Measure:
+    return comparison.measures[comparison.experiment.training.metric]
+
+
+def _space(evidence: Evidence, result: Result) -> Space:
+    """What was searched; empty without a trial that has a score."""
+    if not complete(result.trials):
+        return {}
+    return searched_space(result.search, result.trials)
+
+
+def history(searches: Mapping[str, Sequence[Trial]], *, measure: Measure) -> PanelChart:
     """The score of each trial and the best so far, of one or several methods.
 
     Example:
-        >>> chart = history({"triplet": [{"number": 0, "score": 0.5, "hyperparameters": {}}]}, metric="MAP@R")
-        >>> chart.panels[0][1][0].y
+        >>> measure = Measure(name="map_at_r", label="MAP@R", unit="percent", higher_is_better=True)
+        >>> chart = history({"triplet": [Trial(number=0, score=0.5, hyperparameters={})]}, measure=measure)
+        >>> chart.panels[0].traces[0].y
         (50.0,)
     """
+    best_of = np.minimum if measure.higher_is_better is False else np.maximum
     traces = []
     for colour, (method, trials) in enumerate(searches.items()):
         done = complete(trials)
-        x = tuple(float(trial["number"] + 1) for trial in done)
-        y = tuple(100 * trial["score"] for trial in done)
-        best = tuple(np.maximum.accumulate(y).tolist()) if y else ()
-        remarks = tuple(described(trial["hyperparameters"]) for trial in done)
+        x = tuple(float(trial.number + 1) for trial, _ in done)
+        y = tuple(measure.scale * score for _, score in done)
+        best = tuple(best_of.accumulate(y).tolist()) if y else ()
+        remarks = tuple(shown_hyperparameters(trial.hyperparameters, "<br>") for trial, _ in done)
         traces.append(Trace(method, x, y, colour=colour, remarks=remarks))
         traces.append(Trace(method, x, best, "steps", colour, quiet=True))
     who = "Search" if len(searches) != 1 else next(iter(searches))
-    title = f"{who}: mean validation {metric} of each trial; line: best so far"
-    return PanelChart(title, Axis(f"{metric} (%)"), ((Axis("trial"), tuple(traces)),))
+    title = f"{who}: mean validation {measure.label} of each trial; line: best so far"
+    return PanelChart(title, Axis(measure.axis), (Panel(Axis("trial", whole=True), tuple(traces)),))
 
 
-def slices(method: str, trials: Sequence[Trial], space: Space, *, metric: str) -> PanelChart:
+def slices(method: str, trials: Sequence[Trial], space: Space, *, measure: Measure) -> PanelChart:
     """Scores against each hyperparameter by itself, a panel each."""
     done = complete(trials)
-    y = tuple(100 * trial["score"] for trial in done)
-    remarks = tuple(f"trial {trial['number'] + 1}<br>{described(trial['hyperparameters'])}" for trial in done)
+    y = tuple(measure.scale * score for _, score in done)
+    remarks = tuple(
+        f"trial {trial.number + 1}<br>{shown_hyperparameters(trial.hyperparameters, '<br>')}"
+        for trial, _ in done
+    )
     panels = []
     for name, dimension in space.items():
-        x = tuple(place(dimension, trial["hyperparameters"][name]) for trial in done)
-        panels.append((axis(name, dimension), (Trace(method, x, y, remarks=remarks, quiet=True),)))
-    return PanelChart(
-        f"{method}: validation {metric} against each hyperparameter", Axis(f"{metric} (%)"), tuple(panels)
-    )
+        x = tuple(position(dimension, trial.hyperparameters[name]) for trial, _ in done)
+        trace = Trace(method, x, y, remarks=remarks, quiet=True)
+        panels.append(Panel(axis_of(name, dimension), (trace,)))
+    title = f"{method}: validation {measure.label} against each hyperparameter"
+    return PanelChart(title, Axis(measure.axis), tuple(panels))
 
 
 def importances(method: str, trials: Sequence[Trial], space: Space) -> BarChart | None:
@@ -58,65 +122,55 @@ def importances(method: str, trials: Sequence[Trial], space: Space) -> BarChart 
     if not found:
         return None
     bars = {name: Bar(100 * share) for name, share in found.items()}
-    count = len(complete(trials))
-    title = f"{method}: which hyperparameters mattered (PED-ANOVA, {count} trials)"
+    title = f"{method}: which hyperparameters mattered (PED-ANOVA, {len(complete(trials))} trials)"
     return BarChart(title, "importance (%)", tuple(bars), {"importance": bars})
 
 
-def contour(method: str, trials: Sequence[Trial], space: Space, *, metric: str) -> ContourChart | None:
+def contour(method: str, trials: Sequence[Trial], space: Space, *, measure: Measure) -> ContourChart | None:
     """Scores over the two most important hyperparameters; None where fewer than two varied."""
     chosen = list(importance(space, trials))[:2]
     if len(chosen) < 2:
         return None
     first, second = chosen
-    done = complete(trials)
     points = np.array(
         [
             [
-                place(space[first], trial["hyperparameters"][first]),
-                place(space[second], trial["hyperparameters"][second]),
-                100 * trial["score"],
+                position(space[first], trial.hyperparameters[first]),
+                position(space[second], trial.hyperparameters[second]),
+                measure.scale * score,
             ]
-            for trial in done
+            for trial, score in complete(trials)
         ]
     )
-    horizontal, vertical = axis(first, space[first]), axis(second, space[second])
+    horizontal, vertical = axis_of(first, space[first]), axis_of(second, space[second])
     grid_x, grid_y = _grid(points[:, 0], log=horizontal.log), _grid(points[:, 1], log=vertical.log)
     return ContourChart(
-        title=f"{method}: validation {metric} over the two that mattered most",
+        title=f"{method}: validation {measure.label} over the two that mattered most",
         x=horizontal,
         y=vertical,
         points=points,
         grid_x=grid_x,
         grid_y=grid_y,
         surface=_surface(points, grid_x, grid_y, log=(horizontal.log, vertical.log)),
-        level=f"{metric} (%)",
+        level=measure.axis,
     )
 
 
-def complete(trials: Sequence[Trial]) -> list[Trial]:
-    """The trials that have a score."""
-    return [trial for trial in trials if trial["score"] is not None]
+def complete(trials: Sequence[Trial]) -> list[tuple[Trial, float]]:
+    """The trials that have a score, with it."""
+    return [(trial, trial.score) for trial in trials if trial.score is not None]
 
 
-def axis(name: str, dimension: Dimension) -> Axis:
+def axis_of(name: str, dimension: Dimension) -> Axis:
     """How a hyperparameter is drawn."""
     if isinstance(dimension, Choice):
         return Axis(name, ticks=tuple(str(option) for option in dimension.options))
     return Axis(name, log=dimension.log)
 
 
-def place(dimension: Dimension, value: Any) -> float:
+def position(dimension: Dimension, value: Value) -> float:
     """Where a value lies on its axis: a choice at the number of its option."""
     return float(dimension.options.index(value) if isinstance(dimension, Choice) else value)
-
-
-def described(hyperparameters: Mapping[str, Any]) -> str:
-    """Hyperparameters line by line, for hovering."""
-    return "<br>".join(
-        f"{name} = {value:.4g}" if isinstance(value, float) else f"{name} = {value}"
-        for name, value in hyperparameters.items()
-    )
 
 
 def _grid(values: Array, *, log: bool) -> Array:

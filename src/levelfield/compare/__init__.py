@@ -1,0 +1,41 @@
+"""The judgement: which methods differ, within an experiment, over several, and from the papers.
+
+Everything is read from records; nothing is trained or scored, and torch is not loaded.
+"""
+
+from levelfield.compare._across import Across, case_names, compare_across
+from levelfield.compare._beside_published import Beside, beside_published
+from levelfield.compare._confirmation import Confirmation, read_confirmation
+from levelfield.compare._evidence import Evidence, findings_of, focus, judge_methods, ranked, weigh
+from levelfield.compare._findings import Finding
+from levelfield.compare._measures import measure
+from levelfield.compare._results import Comparison, Result, collect
+from levelfield.records import SETTINGS, LedgerLine, Measure, Rerun, Revision, Selection, Trial
+
+__all__ = [
+    "SETTINGS",
+    "Across",
+    "Beside",
+    "Comparison",
+    "Confirmation",
+    "Evidence",
+    "Finding",
+    "LedgerLine",
+    "Measure",
+    "Rerun",
+    "Result",
+    "Revision",
+    "Selection",
+    "Trial",
+    "beside_published",
+    "case_names",
+    "collect",
+    "compare_across",
+    "findings_of",
+    "focus",
+    "judge_methods",
+    "measure",
+    "ranked",
+    "read_confirmation",
+    "weigh",
+]

@@ -1,0 +1,78 @@
+"""What a confirmation left on disk, rerun by rerun and query by query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import safe_open
+
+from levelfield.compare._results import Comparison, Result
+from levelfield.records import Rerun, Store
+
+Array = NDArray[np.float64]
+SPECTRUM = "spectrum"  # keys in a rerun's safetensors file: singular values,
+CLASSES = "classes"  # and the class of each query
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """The reruns of one method that were scored, by their number; numbers pair the methods' reruns.
+
+    Attributes:
+        reruns: What ``rerun-XX.json`` says.
+        arrays: Where the values of single queries lie.
+    """
+
+    reruns: dict[int, Rerun]
+    arrays: dict[int, Path]
+
+    @property
+    def fixed(self) -> bool:
+        """Whether this is one network that is never trained: it would score the same every time."""
+        return len(self.reruns) == 1 and not any(rerun.best_epochs for rerun in self.reruns.values())
+
+    def scores(self, setting: str, metric: str) -> dict[int, float]:
+        """The score of each rerun that has the metric."""
+        return {
+            number: rerun.scores(setting)[metric]
+            for number, rerun in self.reruns.items()
+            if metric in rerun.scores(setting)
+        }
+
+    def per_query(self, setting: str, metric: str) -> dict[int, Array] | None:
+        """The value of each test query (n), by rerun; None for a measure of the whole space.
+
+        Queries that cannot be scored, for want of another image of their class, are NaN.
+        """
+        found = self._read(f"{setting}.{metric}")
+        return found if found and set(found) >= set(self.scores(setting, metric)) else None
+
+    def classes(self) -> Array | None:
+        """The class of each test query (n); None in records that are older than this."""
+        return next(iter(self._read(CLASSES).values()), None)
+
+    def spectra(self) -> list[Array]:
+        """Singular values of the concatenated test embeddings, of each rerun that has them on record."""
+        return list(self._read(SPECTRUM).values())
+
+    def _read(self, key: str) -> dict[int, Array]:
+        found = {}
+        for number, file in self.arrays.items():
+            with safe_open(file, framework="numpy") as tensors:
+                if key in tensors.keys():  # noqa: SIM118 (it is no mapping)
+                    found[number] = np.asarray(tensors.get_tensor(key), dtype=np.float64)
+        return found
+
+
+def read_confirmation(root: str | Path, comparison: Comparison, result: Result) -> Confirmation:
+    """The confirmation of one method of the experiment in ``root``; failed reruns are left out."""
+    store = Store(Path(root))
+    found = store.reruns(result.confirmation, comparison.experiment.confirm.reruns)
+    reruns = {number: rerun for number, rerun in found.items() if rerun.failed is None}
+    arrays = {
+        number: store.rerun_file(result.confirmation, number).with_suffix(".safetensors") for number in reruns
+    }
+    return Confirmation(reruns, {number: file for number, file in arrays.items() if file.exists()})

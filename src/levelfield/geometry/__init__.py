@@ -1,0 +1,40 @@
+"""The geometry of one batch: unit vectors, distances, and who is a positive or a negative of whom.
+
+Miners choose by it and losses compute on it, so both see the same distances and the same pairs.
+"""
+
+from __future__ import annotations
+
+from levelfield.geometry._distances import checked, euclidean, products, signal_to_noise, unit
+from levelfield.geometry._pairs import (
+    PositivePairs,
+    any_triplet,
+    list_positives,
+    pair_counts,
+    pair_masks,
+    pairs_of_anchors,
+    relations,
+)
+from levelfield.geometry._parts import parts
+from levelfield.geometry._tuples import Pairs, Triplets, Tuples, as_pairs, as_triplets
+
+__all__ = [
+    "Pairs",
+    "PositivePairs",
+    "Triplets",
+    "Tuples",
+    "any_triplet",
+    "as_pairs",
+    "as_triplets",
+    "checked",
+    "euclidean",
+    "list_positives",
+    "pair_counts",
+    "pair_masks",
+    "pairs_of_anchors",
+    "parts",
+    "products",
+    "relations",
+    "signal_to_noise",
+    "unit",
+]

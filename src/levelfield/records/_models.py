@@ -1,0 +1,231 @@
+"""The records of an experiment, one model per kind of file or line. Reading them needs no torch."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from levelfield.config import Experiment, Scalar
+from levelfield.records._digest import digest
+from levelfield.records._identity import NetworkIdentity
+
+Setting = Literal["separated", "concatenated"]
+SETTINGS: tuple[Setting, Setting] = ("separated", "concatenated")
+
+
+class Record(BaseModel):
+    """A file or a line of the folder; a field that this version does not know is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class RunResult(Record):
+    """How a run ended. Nothing in it depends on time or machine."""
+
+    status: Literal["complete", "diverged"]
+    reason: str = ""
+    best_epoch: int = 0
+    last_epoch: int = 0
+    validation: dict[str, float] = Field(default_factory=dict)
+
+
+class EpochLine(Record):
+    """One measurement of a run: the mean loss since the one before (None before training), and scores."""
+
+    epoch: int
+    loss: float | None
+    scores: dict[str, float]
+
+
+class Trial(Record):
+    """One set of hyperparameters, tried on every fold.
+
+    Attributes:
+        number: Its place in the search, from 0.
+        hyperparameters: What was tried.
+        runs: The names of its runs, fold by fold.
+        fold_scores: The validation score of each fold; None of one that failed.
+        score: Their mean; None if a fold failed or the trial was ended early.
+        reason: Why there is no score.
+        estimate: Of a trial that was ended early, what its score might have been; else None.
+    """
+
+    number: int
+    hyperparameters: dict[str, Scalar]
+    runs: tuple[str, ...] = ()
+    fold_scores: tuple[float | None, ...] = ()
+    score: float | None = None
+    reason: str = ""
+    estimate: float | None = None
+
+    @property
+    def pruned(self) -> bool:
+        """Whether it was ended early because it could no longer win."""
+        return self.estimate is not None
+
+
+class Selection(Record):
+    """The frozen choice of hyperparameters of one method.
+
+    The baseline chooses nothing; ``network`` says what its scores depend on, and the rest is empty.
+    """
+
+    method: str
+    search: str | None = None
+    trial: int | None = None
+    hyperparameters: dict[str, Scalar] = Field(default_factory=dict)
+    score: float | None = None
+    network: NetworkIdentity | None = None
+
+    @property
+    def selection_id(self) -> str:
+        """The hash that names its confirmation."""
+        return digest(self.model_dump(mode="json"))
+
+
+class Rerun(Record):
+    """The test scores of one rerun, or why it ``failed``.
+
+    Attributes:
+        separated: The mean over the folds' models, by metric.
+        concatenated: The folds' embeddings side by side.
+        folds: The scores of each fold's model.
+        best_epochs: Of each fold's run; empty if the network was not trained.
+        metric_sources: The hash of each metric that is not part of this package: edited, it is computed anew.
+        failed: Why there are no scores.
+    """
+
+    separated: dict[str, float] = Field(default_factory=dict)
+    concatenated: dict[str, float] = Field(default_factory=dict)
+    folds: tuple[dict[str, float], ...] = ()
+    best_epochs: tuple[int, ...] = ()
+    metric_sources: dict[str, str] = Field(default_factory=dict)
+    failed: str | None = None
+
+    def scores(self, setting: str) -> dict[str, float]:
+        """The scores by metric of "separated" or "concatenated"."""
+        return self.concatenated if setting == "concatenated" else self.separated
+
+
+class Measure(Record):
+    """What a reader must know of a metric: its card, without its code.
+
+    Attributes:
+        name: As in the experiment file.
+        label: As papers print it.
+        unit: "percent" for shares of 1 that tables print times 100, "" for plain numbers.
+        higher_is_better: Which way is better; None if neither is.
+    """
+
+    name: str
+    label: str
+    unit: str = ""
+    higher_is_better: bool | None = None
+
+    @property
+    def scale(self) -> float:
+        """What a value is multiplied with to be shown."""
+        return 100.0 if self.unit == "percent" else 1.0
+
+    def shown(self, value: float, sign: str = "") -> str:
+        """A value as tables print it; ``sign`` "+" marks differences.
+
+        Example:
+            >>> Measure(name="map_at_r", label="MAP@R", unit="percent").shown(0.1234)
+            '12.34'
+        """
+        return f"{self.scale * value:{sign}.{2 if self.unit == 'percent' else 4}f}"
+
+    @property
+    def axis(self) -> str:
+        """The label with its unit."""
+        return f"{self.label} (%)" if self.unit == "percent" else self.label
+
+
+class Index(Record):
+    """What the folder holds, by method: ``experiment.json``.
+
+    Attributes:
+        experiment: As last resolved, without what belongs to a machine.
+        split: The split plan in words.
+        leaky: Whether search and selection are shown the test set, on purpose.
+        baseline: The name of the row before training.
+        measures: The metrics that are tested, and the one that selects.
+        searches: The name of each method's search.
+        selections: The name of each frozen selection.
+        plugins: The hash of each plug-in file and entry point that was loaded.
+    """
+
+    experiment: Experiment
+    split: str
+    leaky: bool
+    baseline: str
+    measures: tuple[Measure, ...] = ()
+    searches: dict[str, str]
+    selections: dict[str, str]
+    plugins: dict[str, str] = Field(default_factory=dict)
+
+    def selection_id(self, method: str) -> str:
+        """The name of a method's confirmation, which the name of its selection ends in."""
+        return self.selections[method].rpartition("-")[2]
+
+    def measure(self, metric: str) -> Measure | None:
+        """What is on record of a metric."""
+        return next((measure for measure in self.measures if measure.name == metric), None)
+
+
+class LedgerLine(Record):
+    """One opening of the test set."""
+
+    time: str
+    host: str
+    commit: str | None
+    method: str
+    selection: str
+    event: str
+
+
+class Revision(Record):
+    """The experiment as it stood at a time, with the hashes of its plug-ins."""
+
+    time: str
+    experiment: Experiment
+    plugins: dict[str, str] = Field(default_factory=dict)
+
+
+class Environment(Record):
+    """What a process runs on and with."""
+
+    python: str
+    versions: dict[str, str | None]
+    commit: str | None
+    host: str
+    platform: str
+    processor: str
+    cores: int | None
+
+
+class Provenance(Environment):
+    """Where a run's record comes from. Never part of an identity."""
+
+    threads: int
+    device: str
+    plugins: dict[str, str] = Field(default_factory=dict)
+    finished: str
+    seconds: float
+
+
+def experiment_record(experiment: Experiment) -> dict[str, Any]:
+    """The experiment as records hold it: without engine, plug-in paths and addresses.
+
+    Example:
+        >>> from levelfield.config import Experiment
+        >>> values = experiment_record(Experiment.build(name="x", preset="demo", plugins=["a.py"]))
+        >>> "engine" in values, "plugins" in values, values["name"]
+        (False, False, 'x')
+    """
+    return experiment.model_dump(
+        mode="json",
+        exclude={"engine": True, "plugins": True, "dataset": {"root"}, "search": {"storage"}},
+    )

@@ -1,0 +1,88 @@
+"""What is identity, what is provenance, and why: one table, for readers and for reports.
+
+*Identity* is part of a name: change it, and something is computed anew. *Provenance* is written down beside a
+result and changes no name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Name = Literal["features", "run", "search", "scores"]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """One setting: which names it is part of, and why.
+
+    Attributes:
+        setting: The setting, or settings, as the experiment file calls them; or a fact about the machine.
+        names: "features" (of a frozen trunk), "run", "search", "scores" (on the test set). Empty: no name.
+        why: The reason.
+    """
+
+    setting: str
+    names: tuple[Name, ...]
+    why: str
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether a change makes something be computed anew."""
+        return bool(self.names)
+
+
+_ALL: tuple[Name, ...] = ("features", "run", "search", "scores")
+_TRAINING: tuple[Name, ...] = ("run", "search", "scores")
+_SEARCH: tuple[Name, ...] = ("search", "scores")
+
+IDENTITY: tuple[Scope, ...] = (
+    Scope("dataset", _ALL, "name, options, the hash of its content, and of its file if it is a plug-in"),
+    Scope("dataset.root", (), "where the images lie; what they are is in the hash of the content"),
+    Scope("split", _ALL, "decides which images are seen; features are named by these very rows"),
+    Scope("trunk", _ALL, "the network, its options and its plug-in file"),
+    Scope("trunk.weights", _ALL, "a public name, or the hash of a local file; never its path"),
+    Scope("trunk.views", _ALL, "augmented views are features too"),
+    Scope("trunk.mode, trunk.freeze_bn", _TRAINING, "decide what is trained, not what the trunk computes"),
+    Scope("head.pooling", _ALL, "features are pooled"),
+    Scope("head.size, head.kind, head.normalize", _TRAINING, "come after the features"),
+    Scope("transform", _ALL, "what the network sees"),
+    Scope("batch, optimizer, schedule, training", _TRAINING, "how a run is trained, measured and stopped"),
+    Scope("training.metric", _TRAINING, "chooses the best epoch; its plug-in file counts"),
+    Scope("methods: loss, miner, sampler, set", _TRAINING, "the parts and their plug-in files, not the name"),
+    Scope("methods: name", ("scores",), "two names of one recipe share their runs and their search"),
+    Scope("methods: space", _SEARCH, "bounds, step, scale and options, as data"),
+    Scope("hyperparameters", _SEARCH, "by the values that it fixes"),
+    Scope("search.sampler, .first, .parallel, .prune", _SEARCH, "decide what a trial tries"),
+    Scope("search.trials", ("scores",), "more trials extend a search; a better one is another selection"),
+    Scope("search.storage", (), "an address"),
+    Scope(
+        "seed", _TRAINING, "every random stream comes from it; a random frozen trunk has a seed of its own"
+    ),
+    Scope("metrics", ("scores",), "a metric that is added, or whose plug-in is edited, is computed anew"),
+    Scope("confirm.reruns", (), "more reruns are added to those that are there"),
+    Scope("name, preset", (), "what a preset says counts by its values"),
+    Scope("engine", (), "where runs execute; threads and device are recorded with each run"),
+    Scope("version of pytorch-metric-learning, timm", _TRAINING, "only of runs that use `pml:` or `timm:`"),
+    Scope(
+        "versions of torch, torchvision, timm; processor: of features",
+        ("features",),
+        "kept features are cheap to compute again, and must have the bits that the run itself would compute",
+    ),
+    Scope(
+        "versions of torch, torchvision, timm, numpy, python; processor, system; levelfield's commit",
+        (),
+        "provenance: recorded with each run. They may change the last bits but not what was asked for; a new "
+        "release would otherwise throw all results away. `levelfield reproduce` names what changed",
+    ),
+)
+
+
+def scope_table() -> list[tuple[str, str, str]]:
+    """The table as rows of text: setting, what it is part of, why.
+
+    Example:
+        >>> scope_table()[1][:2]
+        ('dataset.root', 'nothing')
+    """
+    return [(row.setting, ", ".join(row.names) or "nothing", row.why) for row in IDENTITY]

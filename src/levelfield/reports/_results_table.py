@@ -1,0 +1,204 @@
+"""The main table: a row per method, a column per setting and metric.
+
+Bold marks the methods of a column that no other was found better than; which way is better is the
+metric's to say, and a column whose metric does not say has nothing in bold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from levelfield.compare import SETTINGS, Comparison, Measure, Result
+from levelfield.reports.table import Cell, Column, Emphasis, Row, Table, plain, score
+
+Leaders = Mapping[tuple[str, str], Collection[str]]
+
+LEAKY = "Leaky: tuned with test feedback."
+
+
+def table_columns(comparison: Comparison) -> list[tuple[str, Measure]]:
+    """The setting and measure of each column, concatenated first as the papers print it."""
+    measures = [comparison.measures[metric] for metric in comparison.metrics]
+    return [(setting, measure) for setting in reversed(SETTINGS) for measure in measures]
+
+
+def results_table(comparison: Comparison, leaders: Leaders | None = None) -> Table:
+    """The main table of an experiment.
+
+    Args:
+        comparison: The results.
+        leaders: By (setting, metric), the methods that no other was found better than; see
+            :func:`levelfield.compare.weigh`. Without it only the best mean is bold.
+    """
+    wanted = table_columns(comparison)
+    best = {(setting, measure.name): _best(comparison, setting, measure) for setting, measure in wanted}
+    rows = []
+    for result in comparison.results:
+        cells = [Cell(result.method)]
+        for setting, measure in wanted:
+            key = (setting, measure.name)
+            alike = result.method in (leaders or {}).get(key, ())
+            emphasis: Emphasis = "best" if result.method in best[key] else "alike" if alike else ""
+            cells.append(score(result.interval(*key), measure, emphasis))
+        epoch = result.mean_best_epoch
+        cells.append(Cell("" if epoch is None else f"{epoch:.1f}", value=epoch))
+        cells.append(Cell(_note(comparison, result)))
+        rows.append(Row(tuple(cells), quiet=result.method == comparison.baseline))
+    name = comparison.experiment.name
+    return Table(
+        columns=(
+            Column("method", left=True),
+            *(Column(measure.label, group=setting) for setting, measure in wanted),
+            Column("max. epoch"),  # the papers' word: where validation was best, mean over folds and reruns
+            Column("", left=True, aside=True),
+        ),
+        rows=tuple(rows),
+        title=f"{name}: test scores, mean ± 95% interval",
+        caption=f"{comparison.experiment.dataset.name}. {caption(comparison)}"
+        + (f" {LEAKY}" if comparison.leaky else ""),
+    )
+
+
+def _best(comparison: Comparison, setting: str, measure: Measure) -> set[str]:
+    means = {
+        result.method: interval.mean
+        for result in comparison.results
+        if (interval := result.interval(setting, measure.name)).n
+    }
+    if not means or measure.higher_is_better is None:
+        return set()
+    first = max(means.values()) if measure.higher_is_better else min(means.values())
+    return {method for method, mean in means.items() if mean == first}
+
+
+def _note(comparison: Comparison, result: Result) -> str:
+    if result.method == comparison.baseline:
+        return "before training"
+    parts = [f"{len(result.trials)} trials"]
+    if result.diverged:
+        parts.append(f"{result.diverged} diverged")
+    if result.pruned:
+        parts.append(f"{result.pruned} pruned")
+    if result.failed:
+        parts.append(f"{len(result.failed)} reruns failed")
+    return ", ".join(parts)
+
+
+def caption(comparison: Comparison) -> str:
+    """What the numbers of the main table are."""
+    bare = [m.label for _, m in table_columns(comparison)[: len(comparison.metrics)] if m.unit != "percent"]
+    unit = "in percent" + (f" ({', '.join(bare)}: as they are)" if bare else "")
+    return (
+        f"Mean and 95% t-interval over {comparison.experiment.confirm.reruns} reruns, {unit}; "
+        "bold: no method was found better in that column."
+    )
+
+
+def results_lines(comparison: Comparison) -> Table:
+    """One line per method, setting and metric for ``results.csv``; no time, host or path in it."""
+    heads = ("method", "setting", "metric", "mean", "half_width_95", "reruns", "trials", "mean_best_epoch")
+    rows = []
+    for result in comparison.results:
+        epoch = result.mean_best_epoch
+        for setting, measure in table_columns(comparison):
+            interval = result.interval(setting, measure.name)
+            if interval.n == 0:
+                continue
+            half = None if interval.n < 2 else float(interval.half_width)
+            numbers = (float(interval.mean), half, interval.n, len(result.trials))
+            shown_epoch = "" if epoch is None else f"{epoch:.1f}"
+            rows.append([result.method, setting, measure.name, *numbers, shown_epoch, comparison.leaky])
+    return Table.of([*heads, "leaky"], rows)
+
+
+def results_markdown(comparison: Comparison, leaders: Leaders | None = None) -> str:
+    """The main table in Markdown, with what it is about."""
+    lines = [
+        f"# {comparison.experiment.name}",
+        "",
+        *([f"**{LEAKY}**", ""] if comparison.leaky else []),
+        f"Dataset {comparison.experiment.dataset.name}; {comparison.split}.",
+        caption(comparison),
+        "",
+        results_table(comparison, leaders).markdown(),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def results_json(comparison: Comparison) -> dict[str, Any]:
+    """The main table for machines."""
+    return {
+        "experiment": comparison.experiment.name,
+        "leaky": comparison.leaky,
+        "results": [
+            {
+                "method": result.method,
+                "hyperparameters": result.selection.hyperparameters,
+                "trials": len(result.trials),
+                "scores": result.scores,
+            }
+            for result in comparison.results
+        ],
+    }
+
+
+def selections_table(comparison: Comparison) -> Table:
+    """What each method's search chose, and how it did in validation."""
+    measure = comparison.measures[comparison.experiment.training.metric]
+    rows = []
+    for result in comparison.trained:
+        chosen, epoch = result.selection, result.mean_best_epoch
+        cells = (
+            Cell(result.method),
+            Cell(shown_hyperparameters(chosen.hyperparameters, ", ") or "none to search"),
+            plain(None if chosen.trial is None else chosen.trial + 1),
+            Cell("" if chosen.score is None else measure.shown(chosen.score), value=chosen.score),
+            Cell("" if epoch is None else f"{epoch:.1f}", value=epoch),
+        )
+        rows.append(Row(cells))
+    heads = ("trial", f"validation {measure.label}", "best epoch")
+    columns = (Column("method", left=True), Column("hyperparameters", left=True), *map(Column, heads))
+    return Table(columns, tuple(rows))
+
+
+def shown_hyperparameters(hyperparameters: Mapping[str, Any], separator: str) -> str:
+    """Hyperparameters as "name = value", floats with four digits.
+
+    Example:
+        >>> shown_hyperparameters({"margin": 0.123456, "hard": True}, ", ")
+        'margin = 0.1235, hard = True'
+    """
+    return separator.join(
+        f"{name} = {value:.4g}" if isinstance(value, float) else f"{name} = {value}"
+        for name, value in hyperparameters.items()
+    )
+
+
+def ledger_table(comparison: Comparison) -> Table:
+    """Every opening of the test set."""
+    columns = tuple(Column(h, left=True) for h in ("time (UTC)", "method", "event", "selection", "commit"))
+    lines = (
+        (line.time, line.method, line.event, line.selection, line.commit or "-") for line in comparison.ledger
+    )
+    return Table(columns, tuple(Row(tuple(Cell(text) for text in line)) for line in lines))
+
+
+def warnings(comparison: Comparison) -> list[str]:
+    """What a reader must know before trusting the table."""
+    found = []
+    trials = {result.method: len(result.trials) for result in comparison.trained}
+    if len(set(trials.values())) > 1:
+        budgets = ", ".join(f"{method} {count}" for method, count in trials.items())
+        found.append(f"Unequal search budgets: {budgets} trials.")
+    methods = [line.method for line in comparison.ledger if line.event == "opened"]
+    for method in sorted(set(methods)):
+        if methods.count(method) > 1:
+            found.append(
+                f"The test set was opened {methods.count(method)} times for {method}: "
+                "its selection changed after a first look."
+            )
+    for result in comparison.results:
+        if result.failed:
+            found.append(f"{len(result.failed)} reruns of {result.method} failed: {result.failed[0]}.")
+    return found

@@ -1,1 +1,0 @@
-"""Small studies of single claims, each run from scratch by one function."""

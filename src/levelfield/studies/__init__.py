@@ -1,0 +1,1 @@
+"""Studies of single claims about the measuring itself, each run from scratch by one function."""

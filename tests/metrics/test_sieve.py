@@ -1,0 +1,40 @@
+"""Selection by NumPy on the CPU is what sorting says."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from levelfield.metrics._sieve import by_row_then_similarity, nth_largest, rows_and_columns
+
+VALUES = st.floats(-2, 2, width=32)
+
+
+@given(
+    values=arrays.arrays(np.float32, (4, 7), elements=VALUES),
+    nth=st.lists(st.integers(1, 7), min_size=4, max_size=4),
+)
+def test_the_nth_largest(values, nth):
+    found = nth_largest(torch.from_numpy(values), torch.tensor(nth))
+    assert found.tolist() == [
+        sorted(row, reverse=True)[n - 1] for row, n in zip(values.tolist(), nth, strict=True)
+    ]
+
+
+@given(mask=arrays.arrays(np.bool_, (3, 5)))
+def test_where_the_mask_is_true(mask):
+    row, column = rows_and_columns(torch.from_numpy(mask))
+    assert torch.stack([row, column], 1).tolist() == np.argwhere(mask).tolist()
+
+
+@given(pairs=st.lists(st.tuples(st.integers(0, 1023), VALUES | st.just(-np.inf)), min_size=1))
+def test_pairs_are_ordered_by_row_and_falling_value(pairs):
+    row = torch.tensor([r for r, _ in pairs])
+    value = torch.tensor([v for _, v in pairs], dtype=torch.float32)
+    order = by_row_then_similarity(row, value)
+    assert sorted(order.tolist()) == list(range(len(pairs)))
+    seen = [(int(row[i]), -float(value[i])) for i in order]
+    assert seen == sorted(seen)

@@ -1,0 +1,397 @@
+"""What a run, a search and a set of features depend on is in their names, and nothing else is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from pydantic import BaseModel
+from safetensors.torch import save_file
+
+import levelfield as lf
+from levelfield import batches, data, engine, losses, methods, metrics, miners, models, sources
+from levelfield.compare import collect
+from levelfield.config import Experiment, MethodSpec
+from levelfield.data import splits, transforms
+from levelfield.losses import regularisers
+from levelfield.models.features import feature_identity
+from levelfield.protocol import resolve, search_id
+from levelfield.records import feature_id
+from levelfield.train import _workspace, development
+
+# Every field of an experiment: another value, and the names that it changes.
+# F: the features of the frozen trunk. R: the run. S: the search.
+FIELDS: dict[str, tuple[Any, str]] = {
+    "name": ("other", ""),
+    "preset": ("demo", ""),
+    "seed": (1, "RS"),
+    "plugins": ("one more", ""),
+    "dataset.name": ("toy_images", "FRS"),
+    "dataset.root": ("elsewhere", ""),
+    "split.name": ("shuffled_classes", "RS"),
+    "trunk.name": ("conv4", "FRS"),
+    "trunk.weights": ("a file", "FRS"),
+    "trunk.mode": ("finetune", "FRS"),  # then there are no features
+    "trunk.freeze_bn": ("statistics", "RS"),
+    "trunk.views": (1, "FRS"),
+    "head.size": (4, "RS"),
+    "head.kind": ("mlp", "RS"),
+    "head.pooling": ("max", "FRS"),
+    "head.normalize": (False, "RS"),
+    "transform.name": ("none", "FRS"),
+    "batch.size": (9, "RS"),
+    "batch.samples_per_class": (2, "RS"),
+    "batch.samples_per_class_classification": (1, "RS"),
+    "optimizer.name": ("sgd", "RS"),
+    "optimizer.lr": (1e-2, "RS"),
+    "optimizer.head_lr": (1e-2, "RS"),
+    "optimizer.weight_decay": (0.5, "RS"),
+    "optimizer.loss_weight_decay": (0.5, "RS"),
+    "optimizer.momentum": (0.5, "RS"),
+    "schedule.name": ("cosine", "RS"),
+    "schedule.step_size": (3, "RS"),
+    "schedule.gamma": (0.5, "RS"),
+    "training.iterations_per_epoch": (3, "RS"),
+    "training.max_epochs": (3, "RS"),
+    "training.evaluate_every": (1, "RS"),
+    "training.patience": (None, "RS"),
+    "training.metric": ("map_at_r", "RS"),
+    "training.eval_batch_size": (8, "RS"),
+    "training.precision": ("bfloat16", "RS"),
+    "training.accumulate": (2, "RS"),
+    "training.clip_norm": (1.0, "RS"),
+    "training.compile": (True, "RS"),
+    "metrics": (["nmi"], ""),
+    "methods.name": ("another_name", ""),
+    "methods.loss": ("contrastive", "RS"),
+    "methods.miner": ("pair_margin", "RS"),
+    "methods.sampler": ("class_balanced", "RS"),
+    "methods.set": ({"weight": 0.3}, "RS"),
+    "methods.space": ({"weight": [0.0, 0.5]}, "S"),
+    "methods.samples_per_class": (2, "RS"),
+    "hyperparameters": ("defaults", "RS"),  # fixes them
+    "search.trials": (9, ""),
+    "search.sampler": ("tpe", "S"),
+    "search.first": ("defaults", "S"),
+    "search.parallel": (2, "S"),
+    "search.prune": (True, "S"),
+    "search.storage": ("sqlite:///x.db", ""),
+    "confirm.reruns": (9, ""),
+    "engine.name": ("mine", ""),
+    "engine.workers": (3, ""),
+    "engine.threads": (3, ""),
+    "engine.device": ("meta", ""),
+}
+OPTIONS: dict[str, tuple[Any, str]] = {
+    "dataset.samples": (7, "FRS"),
+    "split.folds": (3, "RS"),  # the same development images, cut otherwise
+    "split.test_fraction": (0.25, "FRS"),
+    "trunk.width": (5, "FRS"),
+    "transform.shift": (1, "FRS"),
+    "engine.queue": ("long", ""),
+    "methods.set": ({"sampler.skip": 1}, "RS"),
+}
+SPACES = [[0.0, 1.0], [0.0, 1.0, "step", 0.1], [0.0, 1.0, "step", 0.5], [0.1, 1.0, "log"], [0.1, 1.0]]
+
+# A plug-in file of each kind: its text, and the names that an edit changes.
+PLUGINS: dict[str, tuple[str, str]] = {
+    "dataset": (
+        """
+from toy_plugin import toy_images
+@lf.data.register("my_dataset")
+def my_dataset(*, samples: int = 6, root: str = "."):
+    return toy_images(samples=samples)
+""",
+        "FRS",
+    ),
+    "split": (
+        """
+from levelfield.data import splits
+from levelfield.data.splits.class_disjoint import class_disjoint
+@splits.register("my_split")
+def my_split(labels, *, is_test=None, is_validation=None, folds: int = 2, test_fraction: float = 0.5):
+    return class_disjoint(labels, folds=folds, test_fraction=test_fraction)
+""",
+        "RS",  # features are named by the images themselves
+    ),
+    "trunk": (
+        """
+from levelfield.models.conv4 import conv4
+@lf.models.register("my_trunk")
+def my_trunk(*, in_channels: int = 1, width: int = 4):
+    return conv4(in_channels=in_channels, width=width)
+""",
+        "FRS",
+    ),
+    "transform": (
+        """
+from dataclasses import dataclass
+from levelfield.data import transforms
+@dataclass(frozen=True)
+class Shift:
+    shift: int
+    train: bool
+    def __call__(self, images, generator):
+        return torch.stack(list(images)).roll(self.shift, -1)
+@transforms.register("my_transform")
+def my_transform(*, train: bool, shift: int = 0):
+    return Shift(shift, train)
+""",
+        "FRS",
+    ),
+    "loss": (
+        """
+@lf.losses.register("my_loss", tuples="pairs", space={"weight": lf.Float(0.0, 1.0)})
+class MyLoss(torch.nn.Module):
+    def __init__(self, weight: float = 0.5):
+        super().__init__()
+        self.weight = weight
+    def forward(self, embeddings, labels, tuples=None):
+        return self.weight * embeddings.square().sum()
+""",
+        "RS",
+    ),
+    "miner": (
+        """
+from levelfield.miners.all import All
+@lf.miners.register("my_miner", finds="pairs")
+class MyMiner(All):
+    "All of them."
+""",
+        "RS",
+    ),
+    "sampler": (
+        """
+from levelfield.batches.random import Random
+@lf.batches.register("my_sampler")
+class MySampler(Random):
+    "Random batches."
+    def __init__(self, labels, *, batch_size: int, seed: int, skip: int = 0):
+        super().__init__(labels, batch_size=batch_size, seed=seed)
+""",
+        "RS",
+    ),
+    "regulariser": (
+        """
+from levelfield.losses import regularisers
+@regularisers.register("my_regulariser")
+def my_regulariser(embeddings):
+    return embeddings.square().mean()
+""",
+        "RS",
+    ),
+    "metric": (
+        """
+@lf.metrics.register("my_metric", kind="structure", higher_is_better=True)
+def my_metric(space):
+    return 0.5
+""",
+        "RS",
+    ),
+    "method": (
+        """
+from levelfield.methods import Method
+@lf.methods.register("my_method")
+def my_method():
+    return Method(
+        name="my_method", loss="my_loss", miner="my_miner", sampler="my_sampler",
+        fixed={"regulariser.my_regulariser": 0.1},
+    )
+""",
+        "S",  # what it says of a run, the run's spec says too
+    ),
+    "engine": (
+        """
+from levelfield.engine import Engine
+@lf.engine.register("mine")
+def mine(*, workers: int = 0, queue: str = "short"):
+    return Engine().open()
+""",
+        "",
+    ),
+}
+HEAD = "import torch\nimport levelfield as lf\n"
+REGISTRIES = (
+    batches.registry,
+    data.registry,
+    engine.registry,
+    losses.registry,
+    methods.registry,
+    metrics.registry,
+    miners.registry,
+    models.registry,
+    regularisers.registry,
+    splits.registry,
+    transforms.registry,
+)
+
+
+def forget_plugins() -> None:
+    """Make this process as good as new: what registered plug-ins from outside is gone, and what they made."""
+    for registry in REGISTRIES:
+        outside = [name for name in registry.names() if registry[name].source is not None]
+        for name in outside:
+            del registry._entries[name]  # type: ignore[attr-defined]
+    for name in [name for name in sys.modules if name.startswith(("levelfield_plugin_", "toy_plugin"))]:
+        del sys.modules[name]
+    sources._loaded.clear()
+    sources._hash_when_imported.clear()
+    _workspace._open.cache_clear()
+    _workspace._frozen_trunk.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def fresh_registries() -> Iterator[None]:
+    kept = [dict(registry._entries) for registry in REGISTRIES]  # type: ignore[attr-defined]
+    modules = {name: module for name, module in sys.modules.items() if name.startswith("levelfield_plugin_")}
+    forget_plugins()
+    yield
+    forget_plugins()
+    for registry, entries in zip(REGISTRIES, kept, strict=True):
+        registry._entries.update(entries)  # type: ignore[attr-defined]
+    sys.modules.update(modules)
+
+
+@pytest.fixture
+def values(tmp_path: Path, tiny: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """An experiment of which every part is a plug-in of a user's own."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
+    for kind, (text, _) in PLUGINS.items():
+        (tmp_path / f"my_{kind}.py").write_text(HEAD + text)
+    return tiny | {
+        "plugins": [str(tmp_path / f"my_{kind}.py") for kind in PLUGINS],
+        "dataset": {"name": "my_dataset"},
+        "split": {"name": "my_split"},
+        "trunk": {"name": "my_trunk", "mode": "frozen", "in_channels": 1},
+        "transform": {"name": "my_transform"},
+        "training": tiny["training"] | {"metric": "my_metric"},
+        "methods": [{"name": "my_method"}],
+    }
+
+
+def names_of(values: dict[str, Any]) -> dict[str, str | None]:
+    """The names of the features, of one run and of the search of an experiment."""
+    resolved = resolve(Experiment.build(**values))
+    method = resolved.methods[0]
+    spec = resolved.run_spec(method, {}, fold=0, seed=resolved.seed("search", 0, 0))
+    features = None
+    if spec.trunk.mode == "frozen":
+        dataset = development(spec, resolved.resources).dataset
+        resources = resolved.resources.__class__(weights=resolved.resources.weights)
+        embedder, options = _workspace._feature_maker(spec, resources, train=True)
+        features = feature_id(feature_identity(embedder, dataset, **options))
+    return {"F": features, "R": spec.run_id, "S": search_id(resolved, method)}
+
+
+def changed(before: dict[str, str | None], after: dict[str, str | None]) -> str:
+    return "".join(kind for kind in "FRS" if before[kind] != after[kind])
+
+
+def with_value(values: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    section, _, field = path.partition(".")
+    if not field:
+        return values | {section: value}
+    if section == "methods":
+        return values | {"methods": [values["methods"][0] | {field: value}]}
+    return values | {section: values.get(section, {}) | {field: value}}
+
+
+def paths(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    """Every field of a schema, by its dotted path."""
+    for name, field in model.model_fields.items():
+        candidates = [field.annotation, *get_args(field.annotation)]
+        nested = [c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)]
+        if nested:
+            yield from paths(nested[0], f"{prefix}{name}.")
+        else:
+            yield prefix + name
+
+
+def test_the_table_has_every_field() -> None:
+    assert set(paths(Experiment)) == FIELDS.keys()
+    assert {f"methods.{name}" for name in MethodSpec.model_fields} < FIELDS.keys()
+
+
+def test_what_a_run_depends_on_is_in_its_name(values: dict[str, Any], tmp_path: Path) -> None:
+    """Every field and every kind of option, changed one at a time, changes the names that the table says."""
+    (tmp_path / "more.py").write_text("")
+    before = names_of(values)
+    trunk = models.create_trunk("my_trunk", in_channels=1, seed=3)
+    save_file(trunk.state_dict(), tmp_path / "weights.safetensors")
+    special = {
+        "plugins": [*values["plugins"], str(tmp_path / "more.py")],
+        "trunk.weights": str(tmp_path / "weights.safetensors"),
+    }
+    wrong = {}
+    for path, (value, expected) in [*FIELDS.items(), *OPTIONS.items()]:
+        start = values
+        if path in ("methods.name", "methods.loss", "methods.miner", "methods.sampler"):
+            parts = {"loss": "my_loss", "miner": "my_miner", "sampler": "my_sampler"}
+            start = values | {"methods": [{"name": "put_together", **parts}]}
+        if path == "engine.queue":
+            start = values | {"engine": {"name": "mine"}}
+        other = with_value(start, path, special.get(path, value))
+        if path == "preset":
+            other = {key: value for key, value in other.items()} | {"schedule": {"name": "constant"}}
+        if path == "trunk.name":
+            other["trunk"] = {"name": "conv4", "mode": "frozen", "in_channels": 1, "width": 4}
+        reference = before if start is values else names_of(start)
+        if (found := changed(reference, names_of(other))) != expected:
+            wrong[path] = (found, expected)
+    assert not wrong, "path: (changed, expected)"
+
+
+@pytest.mark.parametrize("kind", PLUGINS)
+def test_an_edited_plugin_is_another_one(kind: str, values: dict[str, Any], tmp_path: Path) -> None:
+    before = names_of(values)
+    forget_plugins()
+    assert names_of(values) == before, "the same text has the same names"
+    forget_plugins()
+    file = tmp_path / f"my_{kind}.py"
+    file.write_text(file.read_text() + "# edited\n")
+    assert changed(before, names_of(values)) == PLUGINS[kind][1]
+
+
+def test_different_search_spaces_have_different_names(values: dict[str, Any]) -> None:
+    """A step, a scale or a bound makes another search: they all looked alike in a display text."""
+    found = set()
+    for space in SPACES:
+        method = {"name": "my_method", "space": {"weight": space}}
+        found.add(names_of(values | {"methods": [method]})["S"])
+    assert len(found) == len(SPACES)
+
+
+def test_a_change_of_the_grid_tries_the_new_points(tiny: dict[str, Any], tmp_path: Path) -> None:
+    """With step 0.25 after 0.5, 0.75 was never tried and 0.0 ran twice."""
+    tried = []
+    for step in (0.5, 0.25):
+        method = {"name": "triplet", "space": {"margin": [0.0, 1.0, "step", step]}}
+        changes = {"methods": [method], "search": {"trials": 9, "sampler": "grid"}, "confirm": {"reruns": 1}}
+        root = lf.run(Experiment.build(**tiny | changes), tmp_path / "out")
+        (result,) = collect(root).trained
+        tried.append(sorted(trial.hyperparameters["margin"] for trial in result.trials))
+    assert tried == [[0.0, 0.5, 1.0], [0.0, 0.25, 0.5, 0.75, 1.0]]
+
+
+def test_the_version_of_a_family_is_in_the_name(values: dict[str, Any], monkeypatch: Any) -> None:
+    pytest.importorskip("pytorch_metric_learning")
+    values["methods"] = [{"name": "circle", "loss": "pml:CircleLoss", "set": {"m": 0.4, "gamma": 80.0}}]
+    before = names_of(values)
+    monkeypatch.setattr(sources.metadata, "version", lambda _: "99.0")
+    assert changed(before, names_of(values)) == "RS"
+
+
+def test_the_same_weights_in_another_place_are_the_same(values: dict[str, Any], tmp_path: Path) -> None:
+    resolve(Experiment.build(**values))
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        state = models.create_trunk("my_trunk", in_channels=1, seed=3).state_dict()
+        save_file(state, tmp_path / folder / "weights.safetensors")
+    found = [
+        names_of(with_value(values, "trunk.weights", str(tmp_path / folder / "weights.safetensors")))
+        for folder in ("one", "two")
+    ]
+    assert found[0] == found[1]

@@ -1,0 +1,164 @@
+"""The fenced blocks of README.md, CONTRIBUTING.md and docs/, and how they are carried out.
+
+Two comments, which readers of the rendered page do not see, may stand in the line above a fence:
+
+- ``<!-- file: NAME -->``: the block is that file; it is written before the document's shell blocks run.
+- ``<!-- not run: REASON -->``: it cannot run here.
+
+``python tests/snippets.py (python | shell) FOLDER`` runs the blocks of all documents in FOLDER and prints
+what failed as JSON, by document. Python blocks of one document share a module, shell blocks a folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import importlib.util
+import io
+import json
+import os
+import re
+import shlex
+import sys
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+SHELL = ("sh", "console")
+FENCE = re.compile(
+    r"(?:^<!-- (?P<mark>file|not run): (?P<said>[^\n]*?) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$",
+    re.DOTALL | re.MULTILINE,
+)
+# What makes a run small; later settings win over those of the document.
+TINY = {
+    "search.trials": "1",
+    "search.sampler": "random",
+    "confirm.reruns": "1",
+    "engine.workers": "0",
+    "training.max_epochs": "1",
+    "training.iterations_per_epoch": "2",
+    "split.folds": "2",
+    "dataset.samples_per_class": "4",
+    "trunk.width": "4",
+}
+SETTABLE = (["run"], ["plan"], ["sweep"], ["study", "test-feedback"])
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, its text, the line of its fence, and the comment above it."""
+
+    language: str
+    text: str
+    line: int
+    file: str | None = None
+    not_run: str | None = None
+
+
+def blocks(document: Path) -> Iterator[Block]:
+    """The fenced blocks of a document, in order."""
+    text = document.read_text(encoding="utf-8")
+    for match in FENCE.finditer(text):
+        line = text[: match.start("text")].count("\n")
+        said = {match["mark"]: match["said"]} if match["mark"] else {}
+        yield Block(match["language"], match["text"], line, said.get("file"), said.get("not run"))
+
+
+def name_of(document: Path) -> str:
+    """The document's path in the repository."""
+    return str(document.relative_to(ROOT))
+
+
+def commands(block: Block) -> list[list[str]]:
+    """The commands of a shell block as lists of arguments."""
+    lines = (line.removeprefix("$ ") for line in block.text.splitlines())
+    return [parts for line in lines if (parts := shlex.split(line, comments=True))]
+
+
+def small(arguments: list[str]) -> list[str]:
+    """The same command with settings that take a moment."""
+    if not any(arguments[: len(verb)] == verb for verb in SETTABLE):
+        return arguments
+    tiny = TINY | ({"hyperparameters": "defaults"} if arguments[0] == "sweep" else {})
+    settings = [part for key, value in tiny.items() for part in ("--set", f"{key}={value}")]
+    return [*arguments, *settings, *(["--quiet"] if arguments[0] != "plan" else [])]
+
+
+def run_python(document: Path, folder: Path) -> None:
+    """Run a document's Python blocks as one module whose line numbers are the document's."""
+    script = [(HERE / "snippet_fixtures.py").read_text() + f"\nprepare({name_of(document)!r}, globals())"]
+    examples = []
+    line = 0
+    lines = [""] * len(document.read_text(encoding="utf-8").splitlines())
+    for block in blocks(document):
+        if block.language != "python" or block.not_run:
+            continue
+        if block.text.startswith(">>>"):
+            examples.append(block)
+            continue
+        for line, text in enumerate(block.text.splitlines(), start=block.line):
+            lines[line] = text
+    path = folder / (name_of(document).replace("/", "_").replace(".md", "_md") + ".py")
+    path.write_text("\n".join(lines) + "\n")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    exec("\n".join(script), module.__dict__)
+    spec.loader.exec_module(module)
+    for block in examples:
+        test = doctest.DocTestParser().get_doctest(
+            block.text, module.__dict__, path.stem, str(path), block.line
+        )
+        report = io.StringIO()
+        failed = doctest.DocTestRunner(verbose=False).run(test, out=report.write, clear_globs=False).failed
+        assert not failed, report.getvalue()
+
+
+def run_shell(document: Path, folder: Path) -> None:
+    """Run a document's ``levelfield`` commands in a folder that holds what they need."""
+    from levelfield.cli._app import run_app
+    from snippet_fixtures import prepare_folder
+
+    wanted = [b for b in blocks(document) if b.language in SHELL and not b.not_run]
+    if not wanted:
+        return
+    home = folder / name_of(document).replace("/", "_")
+    home.mkdir()
+    os.chdir(home)
+    for block in blocks(document):
+        if block.file is not None:
+            Path(block.file).write_text(block.text)
+    prepare_folder(name_of(document), small)
+    for block in wanted:
+        for command in commands(block):
+            assert command[0] == "levelfield", (
+                f"line {block.line}: cannot run {command[0]}; mark it `not run`"
+            )
+            out = io.StringIO()
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+                code = run_app(small(command[1:]))
+            assert code == 0, f"line {block.line}: {shlex.join(command)} ends with {code}: {out.getvalue()}"
+
+
+def main(kind: str, folder: Path) -> None:
+    """Run one kind of block of every document; print the failures as JSON."""
+    run = {"python": run_python, "shell": run_shell}[kind]
+    failures = {}
+    for document in DOCUMENTS:
+        os.chdir(folder)
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                run(document, folder)
+        except BaseException:
+            failures[name_of(document)] = traceback.format_exc(limit=-3)
+    print(json.dumps(failures))
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(HERE))
+    main(sys.argv[1], Path(sys.argv[2]))

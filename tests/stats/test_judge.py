@@ -1,0 +1,315 @@
+"""Verdicts hold: luck of classes, seeds and searches is not sold as a finding."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import studentized_range, ttest_1samp, ttest_rel
+
+from levelfield.errors import UsageError
+from levelfield.stats import ScoreTable, judge, rerun_table, score_table
+from levelfield.stats._noise import difference_noise
+from levelfield.stats._simultaneous import step_down
+from oracles.score_worlds import class_means, likely
+
+
+def table_of(values, **options) -> ScoreTable:
+    return score_table({str(m): part for m, part in enumerate(values)}, classes=None, **options)
+
+
+def found(judgement) -> bool:
+    return any(pair.verdict in ("better", "worse") for pair in judgement.pairs)
+
+
+# --- against what is known ---------------------------------------------------------------------------------
+
+
+def test_variance_is_that_of_the_two_way_analysis():
+    generator = np.random.default_rng(0)
+    values = class_means(generator, methods=2, reruns=6, classes=20, seed=1.0)
+    differences = values[0, 0] - values[1, 0]  # reruns x classes
+    reruns, classes = differences.shape
+    grand = differences.mean()
+    by_rerun, by_class = differences.mean(axis=1), differences.mean(axis=0)
+    of_reruns = classes * sum((mean - grand) ** 2 for mean in by_rerun) / (reruns - 1)
+    of_classes = reruns * sum((mean - grand) ** 2 for mean in by_class) / (classes - 1)
+    rest = sum(
+        (differences[r, c] - by_rerun[r] - by_class[c] + grand) ** 2
+        for r in range(reruns)
+        for c in range(classes)
+    ) / ((reruns - 1) * (classes - 1))
+    noise = difference_noise(table_of(values), np.array([0]), np.array([1]))
+    assert noise.variance[0] == pytest.approx((of_reruns + of_classes - rest) / (reruns * classes))
+    assert 5 < noise.df[0] < 24
+
+
+def test_reruns_alone_are_the_paired_t_test():
+    one, other = [0.50, 0.52, 0.51, 0.55], [0.46, 0.49, 0.47, 0.50]
+    pair = judge(rerun_table({"one": one, "other": other})).pairs[0]
+    expected = ttest_rel(one, other)
+    assert pair.p_value == pytest.approx(expected.pvalue)
+    assert pair.p_adjusted == pytest.approx(expected.pvalue)
+    interval = expected.confidence_interval()
+    assert (pair.low, pair.high) == (pytest.approx(interval.low), pytest.approx(interval.high))
+
+
+def test_one_rerun_is_the_t_test_over_classes_and_says_that_seeds_are_not_counted():
+    values = class_means(np.random.default_rng(1), methods=2, reruns=1)
+    judgement = judge(table_of(values))
+    first, second = int(judgement.pairs[0].first), int(judgement.pairs[0].second)
+    expected = ttest_1samp(values[first, 0, 0] - values[second, 0, 0], 0)
+    assert judgement.pairs[0].p_value == pytest.approx(expected.pvalue)
+    assert judgement.pairs[0].df == pytest.approx(59)
+    assert any("trained once" in caveat for caveat in judgement.caveats)
+    assert any("searched once" in caveat for caveat in judgement.caveats)
+
+
+def test_the_largest_of_independent_means_is_tukeys():
+    i, j = np.triu_indices(6, 1)
+    _, critical = step_down(np.ones(15), np.eye(6), i, j, alpha=0.05, draws=40_000, seed=0)
+    assert critical == pytest.approx(studentized_range.ppf(0.95, 6, 1e5) / np.sqrt(2), rel=0.01)
+
+
+def test_classes_of_one_size_have_one_degree_less_than_their_number_and_a_giant_takes_many():
+    even = judge(table_of(class_means(np.random.default_rng(2), methods=2, reruns=1, classes=30)))
+    assert even.pairs[0].df == pytest.approx(29)
+    sizes = np.array([200] + [10] * 29)
+    member = np.repeat(np.arange(30), sizes)
+    values = np.random.default_rng(3).standard_normal((2, 1, len(member)))
+    table = score_table({"a": values[0], "b": values[1]}, classes=member)
+    assert judge(table).pairs[0].df < 10
+
+
+# --- what must not matter ----------------------------------------------------------------------------------
+
+
+def test_asking_every_query_ten_times_adds_no_certainty():
+    # Version 0.1 took ten copies of a query for ten times the evidence.
+    values = class_means(np.random.default_rng(4), methods=3, reruns=4)[:, 0]
+    once = judge(score_table(dict(zip("abc", values, strict=True)), classes=np.arange(60)))
+    copies = {name: np.repeat(part, 10, axis=1) for name, part in zip("abc", values, strict=True)}
+    often = judge(score_table(copies, classes=np.repeat(np.arange(60), 10)))
+    fooled = judge(score_table(copies, classes=None))
+    for a, b, c in zip(once.pairs, often.pairs, fooled.pairs, strict=True):
+        assert b.p_value == pytest.approx(a.p_value)
+        assert (b.low, b.high) == (pytest.approx(a.low), pytest.approx(a.high))
+        assert c.high - c.low < a.high - a.low
+
+
+def test_the_order_of_methods_and_the_unit_do_not_matter():
+    values = class_means(np.random.default_rng(5), methods=4, reruns=3)
+    straight, backwards = judge(table_of(values)), judge(table_of(values[::-1]))
+    names = {str(m): str(3 - m) for m in range(4)}
+    for pair in straight.pairs:
+        other = backwards.pair(names[pair.first], names[pair.second])
+        assert other.p_value == pytest.approx(pair.p_value)
+        assert other.p_adjusted == pytest.approx(pair.p_adjusted, abs=0.02)
+    scaled = judge(table_of(values / 1000))
+    for pair, small in zip(straight.pairs, scaled.pairs, strict=True):
+        assert small.p_adjusted == pytest.approx(pair.p_adjusted)
+
+
+def test_seeds_that_move_all_methods_alike_do_not_blur_their_difference():
+    generator = np.random.default_rng(6)
+    values = class_means(generator, methods=3, reruns=5)
+    shared = 5 * generator.standard_normal((1, 1, 5, 1))
+    for pair, moved in zip(
+        judge(table_of(values)).pairs, judge(table_of(values + shared)).pairs, strict=True
+    ):
+        assert moved.p_value == pytest.approx(pair.p_value)
+        assert moved.high - moved.low == pytest.approx(pair.high - pair.low)
+
+
+def test_a_search_with_its_reruns_is_one_replicate():
+    values = class_means(np.random.default_rng(7), methods=3, reruns=4, repeats=3, search=1.0)
+    whole, means = judge(table_of(values)), judge(table_of(values.mean(axis=2)))
+    assert (whole.repeats, whole.reruns) == (3, 4)
+    assert not any("searched once" in caveat for caveat in whole.caveats)
+    for a, b in zip(whole.pairs, means.pairs, strict=True):
+        assert a.p_value == pytest.approx(b.p_value)
+
+
+def test_failed_reruns_are_as_if_never_made():
+    values = class_means(np.random.default_rng(8), methods=3, reruns=5)[:, 0]
+    short = {"a": values[0], "b": values[1, :4], "c": values[2]}
+    failed = {"a": values[0], "b": values[1].copy(), "c": values[2]}
+    failed["b"][4] = np.nan
+    assert judge(score_table(short, classes=None)) == judge(score_table(failed, classes=None))
+
+
+# --- corners -----------------------------------------------------------------------------------------------
+
+
+def test_identical_methods_disturb_nobody():
+    values = class_means(np.random.default_rng(9), methods=3, reruns=4)[:, 0]
+    values[0] += 3
+    scores = {"a": values[0], "b": values[1], "c": values[2], "copy": values[1]}
+    judgement = judge(score_table(scores, classes=None), equivalence=1.0)
+    same = judgement.pair("b", "copy")
+    assert (same.difference, same.p_adjusted, same.verdict) == (0.0, 1.0, "equivalent")
+    assert judgement.pair("a", "copy").verdict == "better"
+    assert judgement.leaders == {"a"}
+
+
+def test_a_fixed_network_has_no_luck_of_the_seed():
+    values = class_means(np.random.default_rng(10), methods=3, reruns=6, seed=2.0, correlation=0.95)[:, 0]
+    scores = {"net": values[0, :1], "a": values[1], "b": values[2]}
+    judgement = judge(score_table(scores, classes=None, fixed=["net"]))
+    errors = {estimate.method: estimate.replicate_error for estimate in judgement.estimates}
+    assert errors["net"] == 0.0 and errors["a"] > 0.3
+    # shared seeds cancel between two trained methods, not against a network that has none
+    width = {frozenset((p.first, p.second)): p.high - p.low for p in judgement.pairs}
+    assert width[frozenset("ab")] < width[frozenset(("a", "net"))]
+
+
+def test_two_fixed_networks_without_queries_cannot_be_told_apart():
+    pair = judge(rerun_table({"x": [0.5], "y": [0.6]}, fixed=["x", "y"]), equivalence=0.5).pairs[0]
+    assert (pair.verdict, pair.p_adjusted, pair.low, pair.high) == ("undecided", 1.0, -np.inf, np.inf)
+    assert "nothing to test it by" in pair.sentence()
+    mixed = judge(rerun_table({"x": [0.5], "y": [0.6], "z": [0.1, 0.11, 0.1]}, fixed=["x", "y"]))
+    assert mixed.pair("x", "y").verdict == "undecided"
+    assert mixed.pair("x", "z").verdict == "better"
+
+
+def test_methods_with_unequal_reruns_pay_for_seeds_they_do_not_share():
+    values = class_means(np.random.default_rng(11), methods=4, reruns=9, seed=3.0, correlation=0.9)[:, 0]
+    same = score_table({"a": values[0], "b": values[1], "c": values[2]}, classes=None)
+    fewer = score_table({"a": values[0], "b": values[1, :3], "c": values[2]}, classes=None)
+    first, second = np.array([0]), np.array([1])
+    assert (
+        difference_noise(fewer, first, second).variance > 1.5 * difference_noise(same, first, second).variance
+    )
+
+
+def test_one_method_gets_its_interval():
+    judgement = judge(rerun_table({"a": [0.5, 0.6, 0.7]}))
+    assert judgement.pairs == () and judgement.leaders == {"a"}
+    assert judgement.estimates[0].high - judgement.estimates[0].low == pytest.approx(2 * 0.2484, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: rerun_table({}), "at least one method"),
+        (lambda: rerun_table({"a": [np.nan]}), '"a" has no scored rerun'),
+        (lambda: rerun_table({"a": [np.inf, 1.0]}), "infinity"),
+        (lambda: rerun_table({"a": [1.0, 2.0]}, fixed=["b"]), 'no method "b"'),
+        (lambda: score_table({"a": [[1.0, 2.0]]}, classes=[1]), "1 classes for 2 queries"),
+        (
+            lambda: score_table({"a": [[1.0]], "b": [[1.0, 2.0]]}, classes=None),
+            "different numbers of queries",
+        ),
+        (
+            lambda: score_table({"a": [[np.nan, 1.0]], "b": [[1.0, np.nan]]}, classes=None),
+            "no query was scored",
+        ),
+        (lambda: judge(rerun_table({"a": [1.0, 2.0]}), alpha=1.0), "alpha"),
+        (lambda: judge(rerun_table({"a": [1.0, 2.0]}), equivalence=0.0), "above 0"),
+        (lambda: judge(rerun_table({"a": [1.0, 2.0], "b": [1.0, 2.0]})).pair("a", "x"), '"x"'),
+    ],
+)
+def test_bad_input_is_one_clear_line(make, message):
+    with pytest.raises(UsageError, match=message) as caught:
+        make()
+    assert "\n" not in str(caught.value)
+
+
+# --- what is said ------------------------------------------------------------------------------------------
+
+
+def test_verdicts_intervals_and_leaders_never_contradict_each_other():
+    generator = np.random.default_rng(12)
+    for _ in range(20):
+        values = class_means(generator, methods=6, reruns=4) / 100
+        values += generator.choice([0.0, 0.01, 0.02], 6)[:, None, None, None]
+        judgement = judge(table_of(values), equivalence=0.008, draws=1000)
+        beaten = set()
+        for pair in judgement.pairs:
+            assert pair.low <= pair.difference <= pair.high
+            if pair.verdict == "better":
+                assert pair.low >= 0 and pair.p_adjusted < 0.05
+                beaten.add(pair.second)
+            elif pair.verdict == "equivalent":
+                assert pair.low > -0.008 and pair.high < 0.008
+            assert pair.p_adjusted >= pair.p_value - 1e-12
+        assert judgement.leaders == {e.method for e in judgement.estimates} - beaten
+        for estimate in judgement.estimates:
+            assert (estimate.behind == 0) == (judgement.leaders == {estimate.method})
+
+
+def test_sentences_say_different_equivalent_or_undecided():
+    generator = np.random.default_rng(13)
+    hard, noise = generator.random((1, 400)), lambda: 0.05 * generator.normal(size=(6, 400))
+    scores = {"new": hard + 0.03 + noise(), "old": hard + noise(), "twin": hard + noise()}
+    table = score_table(scores, classes=np.arange(400) // 10)
+    within = judge(table, equivalence=0.02)
+    assert within.pair("new", "old").sentence().startswith("new is better than old by 2.94 points [")
+    assert " are equivalent within 2.00 points: difference " in within.pair("old", "twin").sentence()
+    assert ": undecided, difference " in judge(table).pair("old", "twin").sentence()
+    assert "less than the 20.00 that matter" in judge(table, equivalence=0.2).pair("new", "old").sentence()
+
+
+def test_where_less_is_better_the_same_is_found_the_other_way_round():
+    values = class_means(np.random.default_rng(16), methods=4, reruns=4) + np.arange(4)[:, None, None, None]
+    more, less = judge(table_of(values)), judge(table_of(-values), higher_is_better=False)
+    assert less.leaders == more.leaders and [e.method for e in less.estimates] == [
+        e.method for e in more.estimates
+    ]
+    for pair, other in zip(more.pairs, less.pairs, strict=True):
+        assert (other.first, other.verdict, other.p_adjusted) == (pair.first, pair.verdict, pair.p_adjusted)
+        assert (other.low, other.high) == (pytest.approx(-pair.high), pytest.approx(-pair.low))
+    assert [e.behind for e in less.estimates] == pytest.approx([e.behind for e in more.estimates])
+    assert " is lower than " in less.pairs[0].sentence(directed=False)
+
+
+# --- error rates, by simulation ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("methods", "repeats", "reruns", "spreads", "trials"),
+    [
+        (2, 1, 3, {"own": 0.2, "correlation": 0.0}, 600),
+        (2, 1, 10, {"own": 1.0}, 600),
+        (5, 1, 3, {"own": 1.0}, 600),
+        (5, 1, 3, {"own": 0.0, "correlation": 0.0}, 600),
+        (5, 3, 2, {"own": 0.2, "search": 0.4}, 600),
+        (14, 1, 3, {"own": 0.2}, 300),
+        (14, 1, 10, {"own": 1.0}, 300),
+    ],
+)
+def test_false_alarms_and_coverage(methods, repeats, reruns, spreads, trials):
+    """Equal methods: any pair is called different in 3 to 6% of experiments, means are covered in 95%."""
+    generator = np.random.default_rng(methods)
+    alarms = covered = 0
+    for trial in range(trials):
+        values = class_means(generator, methods=methods, repeats=repeats, reruns=reruns, **spreads)
+        judgement = judge(table_of(values), draws=500, seed=trial)
+        alarms += found(judgement)
+        first = next(estimate for estimate in judgement.estimates if estimate.method == "0")
+        covered += first.low <= 0 <= first.high
+    assert likely(0.03, trials)[0] <= alarms <= likely(0.06, trials)[1]
+    assert likely(0.94, trials)[0] <= covered <= likely(0.96, trials)[1]
+
+
+def test_the_best_is_among_the_leaders_and_equal_methods_are_all_leaders():
+    generator = np.random.default_rng(14)
+    missing, lost, trials = 0, 0, 300
+    for trial in range(trials):
+        values = class_means(generator, methods=8, reruns=3)
+        lost += len(judge(table_of(values), draws=500, seed=trial).leaders) < 8
+        values[0] += 0.3
+        missing += "0" not in judge(table_of(values), draws=500, seed=trial).leaders
+    assert lost <= likely(0.06, trials)[1]
+    assert missing <= likely(0.05, trials)[1]
+
+
+def test_equivalence_is_seldom_false():
+    """Two methods exactly the margin apart are called equivalent in at most 5%."""
+    generator = np.random.default_rng(15)
+    false, trials = 0, 400
+    for trial in range(trials):
+        values = class_means(generator, methods=2, reruns=8, own=0.2)
+        values[0] += 0.5
+        pair = judge(table_of(values), equivalence=0.5, seed=trial).pairs[0]
+        false += pair.negligible
+    assert 0 < false <= likely(0.05, trials)[1]

@@ -1,0 +1,53 @@
+"""Every Python and shell snippet of README.md, CONTRIBUTING.md and docs/ runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from snippets import DOCUMENTS, ROOT, SHELL, blocks, name_of
+
+RUNNER = Path(__file__).parent / "snippets.py"
+# What cannot run here. This list may only become shorter.
+NOT_RUN = {
+    ("README.md", "make demo    # sets up"),
+    ("docs/models.md", "python benchmarks/featur"),
+    ("docs/protocol.md", "levelfield run exp.yaml "),
+    ("docs/protocol.md", "levelfield sweep exp.yam"),
+    ("docs/store.md", "from levelfield import d"),
+}
+
+
+@pytest.mark.parametrize("kind", ["python", "shell"])
+def test_every_snippet_runs(kind: str, tmp_path: Path) -> None:
+    command = [sys.executable, str(RUNNER), kind, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    failures = json.loads(done.stdout.splitlines()[-1])
+    assert not failures, "\n".join(f"{document}:\n{failure}" for document, failure in failures.items())
+
+
+def test_what_does_not_run_is_known_and_says_why() -> None:
+    skipped = [(document, block) for document in DOCUMENTS for block in blocks(document) if block.not_run]
+    assert {(name_of(document), block.text[:24]) for document, block in skipped} <= NOT_RUN
+    assert all(len(block.not_run or "") > 10 for _, block in skipped)
+
+
+def test_code_is_marked_as_code() -> None:
+    """A fence without a language would hide its commands from the runner."""
+    for document in DOCUMENTS:
+        for block in blocks(document):
+            if not block.language:
+                first = block.text.split()[0] if block.text.split() else ""
+                assert first not in ("levelfield", "python", "import", "from", "$", "make", "pip"), (
+                    f"{name_of(document)}, line {block.line}: mark this block as one of {SHELL} or python"
+                )
+
+
+def test_the_runner_sees_every_document() -> None:
+    assert len(DOCUMENTS) > 10
+    assert sum(block.language == "python" for document in DOCUMENTS for block in blocks(document)) > 15
