@@ -9,17 +9,23 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-<<<<<<< HEAD
-    from levelfield import batches, data, embedders, index, losses, methods, metrics, miners, models, rerank
+    from levelfield import (
+        batches,
+        data,
+        embedders,
+        engine,
+        index,
+        losses,
+        methods,
+        metrics,
+        miners,
+        models,
+        rerank,
+    )
+    from levelfield.app import run
     from levelfield.config import Experiment
     from levelfield.embedders import load_embedder
     from levelfield.index import Searcher
-    from levelfield.protocol import run
-=======
-    from levelfield import batches, data, engine, losses, methods, metrics, miners, models
-    from levelfield.app import run
-    from levelfield.config import Experiment
->>>>>>> main
     from levelfield.space import Choice, Float, Int
 
 __all__ = [
@@ -30,13 +36,10 @@ __all__ = [
     "Searcher",
     "batches",
     "data",
-<<<<<<< HEAD
     "embedders",
+    "engine",
     "index",
     "load_embedder",
-=======
-    "engine",
->>>>>>> main
     "losses",
     "methods",
     "metrics",
@@ -52,13 +55,9 @@ _HOMES = {
     "Float": "levelfield.space",
     "Int": "levelfield.space",
     "Experiment": "levelfield.config",
-<<<<<<< HEAD
     "Searcher": "levelfield.index",
     "load_embedder": "levelfield.embedders",
-    "run": "levelfield.protocol",
-=======
     "run": "levelfield.app",
->>>>>>> main
 }
 
 
