@@ -5,6 +5,7 @@ All take unit vectors, and none looks at a label. Parameters are to be chosen on
 
 from __future__ import annotations
 
+from levelfield.rerank.comparison import RERANKERS, Effect, Pictures, compare_rerankers, pictures_of
 from levelfield.rerank.database_augmentation import augment_database
 from levelfield.rerank.diffusion import rerank_diffusion
 from levelfield.rerank.k_reciprocal import rerank_k_reciprocal
@@ -14,13 +15,18 @@ from levelfield.rerank.views import embed_views
 from levelfield.rerank.whitening import Whitening, fit_whitening
 
 __all__ = [
+    "RERANKERS",
+    "Effect",
+    "Pictures",
     "Whitening",
     "augment_database",
+    "compare_rerankers",
     "depth_for",
     "embed_views",
     "expand_queries",
     "fit_whitening",
     "nearest",
+    "pictures_of",
     "rerank_diffusion",
     "rerank_k_reciprocal",
     "score_ranking",
