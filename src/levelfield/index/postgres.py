@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, LiteralString, cast
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -40,7 +41,7 @@ class PostgresIndex:
         self._table = table
         self._connection = _connect(self.address)
         self._effort = effort
-        with _errors(self._connection):
+        with _one_line_errors():
             if model is not None:
                 self._set_up(model)
             self.model = self._read_model()
@@ -61,7 +62,7 @@ class PostgresIndex:
             (item.content, item.name, item.label, _text(vector))
             for item, vector in zip(items, vectors, strict=True)
         ]
-        with _errors(self._connection), self._connection.transaction(), self._connection.cursor() as cursor:
+        with _one_line_errors(), self._connection.transaction(), self._connection.cursor() as cursor:
             cursor.executemany(
                 self._sql(
                     "insert into {table} (content, name, label, vector) values (%s, %s, %s, %s) "
@@ -107,7 +108,7 @@ class PostgresIndex:
     def _search(self, query: str, count: int) -> list[tuple[int, float]]:
         # The graph gives at most ef_search rows, which pgvector limits to 1,000; beyond that, exactly.
         effort = min(1000, max(self._effort, count))
-        with _errors(self._connection), self._connection.transaction():
+        with _one_line_errors(), self._connection.transaction():
             if count > effort:
                 self._connection.execute("set local enable_indexscan = off")
             self._connection.execute(f"set local hnsw.ef_search = {effort}")
@@ -138,11 +139,11 @@ class PostgresIndex:
         return ModelCard.model_validate_json(self._rows("select model from {table}_card")[0][0])
 
     def _rows(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        with _errors(self._connection):
+        with _one_line_errors():
             return list(self._connection.execute(self._sql(query), values).fetchall())
 
     def _run(self, query: str, values: tuple[Any, ...] = ()) -> int:
-        with _errors(self._connection):
+        with _one_line_errors():
             return int(self._connection.execute(self._sql(query), values).rowcount)
 
     def _sql(self, text: str) -> LiteralString:
@@ -175,22 +176,17 @@ def _connect(address: str) -> Any:
         ) from error
 
 
-class _errors:  # noqa: N801 - used as a function
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
     """Turn what the database says into one line."""
+    import psycopg
 
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        import psycopg
-
-        if isinstance(error, psycopg.Error):
-            raise RunError(
-                f"the database refused ({_first_line(error)}); what was committed before is kept"
-            ) from error
+    try:
+        yield
+    except psycopg.Error as error:
+        raise RunError(
+            f"the database refused ({_first_line(error)}); what was committed before is kept"
+        ) from error
 
 
 def _first_line(error: Exception) -> str:
