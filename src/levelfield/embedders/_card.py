@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from levelfield.errors import RunError, UsageError
 from levelfield.files import read_json
 
-FORMAT = "levelfield-embedder"
-VERSION = 1
+FORMAT: Final = "levelfield-embedder"
+VERSION: Final = 1
 CARD, WEIGHTS = "model.json", "weights.safetensors"
 Scalar = bool | int | float | str | None
 

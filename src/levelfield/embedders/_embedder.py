@@ -73,8 +73,8 @@ class PictureEmbedder(nn.Module):
             raise UsageError("there is no picture to embed; give at least one")
         if len(several) == 1:
             with torch.inference_mode():
-                device = self.parts[0].trunk.gain.device
-                return self(self.preprocess(several[0])[None].to(device)).cpu().float()
+                image = self.preprocess(several[0])[None]
+                return self.forward(image.to(next(self.parameters()).device)).cpu().float()
         with ThreadPoolExecutor(threads or torch.get_num_threads()) as pool:
             batch = torch.stack(list(pool.map(self.preprocess, several)))
         return self.embed_batch(batch, threads=threads)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -41,9 +42,8 @@ def build_network(architecture: Architecture) -> Embedder:
         >>> build_network(Architecture(trunk="conv4", in_channels=1, size=16)).size
         16
     """
-    trunk = models.create_trunk(
-        architecture.trunk, in_channels=architecture.in_channels, **architecture.trunk_options
-    )
+    options: dict[str, Any] = dict(architecture.trunk_options)
+    trunk = models.create_trunk(architecture.trunk, in_channels=architecture.in_channels, **options)
     return models.build(
         trunk=trunk,
         pooling=architecture.pooling,

@@ -20,8 +20,6 @@ from torch import Tensor
 from levelfield.data import ImageError, decode_image
 from levelfield.processes import end_with_parent
 
-START_METHOD = "spawn"  # a fork of a process with torch's threads may hang
-
 
 class BoundedDecoder:
     """Decodes the bytes of pictures within limits; nothing is ever written to disk.
@@ -111,7 +109,7 @@ class BoundedDecoder:
         if self._worker is not None and not self._worker[0].is_alive():
             self.close()
         if self._worker is None:
-            context = multiprocessing.get_context(START_METHOD)
+            context = multiprocessing.get_context("spawn")  # a fork of torch's threads may hang
             ours, theirs = context.Pipe()
             process = context.Process(
                 target=_serve, args=(theirs, self.max_pixels, self.memory), daemon=True, name="decoder"

@@ -44,7 +44,7 @@ def pixels_of(picture: Picture) -> Tensor:
         case Tensor() if picture.dtype == torch.uint8 and picture.ndim == 3 and picture.shape[0] in {1, 3}:
             return picture
     shape = getattr(picture, "shape", None)
-    described = f"{type(picture).__name__}{'' if shape is None else f' {picture.dtype} {tuple(shape)}'}"  # type: ignore[union-attr]
+    described = f"{type(picture).__name__}{'' if shape is None else f' {picture.dtype} {tuple(shape)}'}"
     raise ImageError(f"a {described} is no picture; give a path, bytes, a Pillow image or uint8 pixels")
 
 

@@ -40,7 +40,7 @@ def calibrate(
     """
     if not 0 < false_accept_rate < 1:
         raise UsageError(f"the false-accept rate is {false_accept_rate}; it must lie between 0 and 1")
-    if len(labels.unique()) < 2:
+    if len(set(labels.tolist())) < 2:
         raise UsageError("a threshold needs pictures of at least two classes")
     impostor, match = _best(F.normalize(embeddings.float(), dim=1), labels)
     count = len(impostor)

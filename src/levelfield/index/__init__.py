@@ -6,6 +6,7 @@ from levelfield.index._approximate import EXACT_UP_TO, Approximation, choose
 from levelfield.index._build import Outcome, add_pictures
 from levelfield.index._card import IndexCard, check_same_model
 from levelfield.index._catalog import Item, NewItem
+from levelfield.index._exact import search_exactly
 from levelfield.index._local import LocalIndex, changing, describe, open_index, writing
 from levelfield.index._searcher import Answer, Neighbour, Searcher
 from levelfield.index._sources import Entry, pictures_in_csv, pictures_in_dataset, pictures_in_folder
@@ -33,5 +34,6 @@ __all__ = [
     "pictures_in_csv",
     "pictures_in_dataset",
     "pictures_in_folder",
+    "search_exactly",
     "writing",
 ]

@@ -226,7 +226,7 @@ def require_faiss() -> Any:
 def _measured(vectors: Vectors, queries: Floats, candidates: Rows, count: int) -> tuple[Rows, Floats]:
     """The best ``count`` of the candidates (Q x n, -1 for none) by their exact similarity."""
     exact = vectors.take(candidates.clip(min=0).ravel()).reshape(*candidates.shape, -1)
-    values = np.einsum("qnd,qd->qn", exact, queries)
+    values = np.matmul(exact, queries[:, :, None])[:, :, 0]
     values[candidates < 0] = -np.inf
     order = np.argsort(-values, axis=1, kind="stable")[:, :count]
     rows, best = np.take_along_axis(candidates, order, 1), np.take_along_axis(values, order, 1)

@@ -147,11 +147,11 @@ def _take_in(
     if prepared.images is None:
         return
     # The chunk before was not written yet when this one was looked up, and a chunk may hold a picture twice.
-    present = set(store.known([item.content for item in prepared.items]))
+    present = set(store.known([new.content for new in prepared.items]))
     kept = []
-    for place, item in enumerate(prepared.items):
-        if item.content not in present:
-            present.add(item.content)
+    for place, new in enumerate(prepared.items):
+        if new.content not in present:
+            present.add(new.content)
             kept.append(place)
     outcome.known += len(prepared.items) - len(kept)
     if kept:

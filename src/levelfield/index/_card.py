@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -13,8 +13,8 @@ from levelfield.files import read_json, write_json
 from levelfield.index._approximate import EXACT_UP_TO, Approximation
 from levelfield.index._vectors import REMEDY
 
-FORMAT = "levelfield-index"
-VERSION = 1
+FORMAT: Final = "levelfield-index"
+VERSION: Final = 1
 CARD = "index.json"
 
 

@@ -98,7 +98,7 @@ class Catalog:
 
     def items(self, rows: Sequence[int]) -> list[Item]:
         """The items of these rows, in this order."""
-        found = {}
+        found: dict[int, Item] = {}
         for part in _parts(list(rows)):
             marks = ",".join("?" * len(part))
             with self._errors():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, LiteralString, cast
+from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import numpy as np
@@ -146,9 +146,9 @@ class PostgresIndex:
         with _one_line_errors():
             return int(self._connection.execute(self._sql(query), values).rowcount)
 
-    def _sql(self, text: str) -> LiteralString:
+    def _sql(self, text: str) -> str:
         # The table's name was checked to be a plain word; everything else goes in as a parameter.
-        return cast(LiteralString, text.replace("{table}", self._table))
+        return text.replace("{table}", self._table)
 
 
 def _split(address: str) -> tuple[str, str]:

@@ -219,7 +219,7 @@ def compare_rerankers(
         raise UsageError(
             "the development data shares classes with the data to be scored; choose on other classes"
         )
-    classes = development.labels.unique()
+    classes = torch.tensor(sorted(set(development.labels.tolist())))
     fit, judge = development.of_classes(classes[::2]), development.of_classes(classes[1::2])
     plain = _score(PLAIN, {}, pictures, development.queries, metrics)
     before = _mean(_score(PLAIN, {}, judge, fit.queries, [tune_for])[tune_for])
@@ -303,7 +303,8 @@ def pictures_of(
     given = [each for each in (queries, gallery, development) if each is not None]
     names = np.concatenate([np.asarray(each.labels).astype(str) for each in given])
     codes = torch.from_numpy(np.unique(names, return_inverse=True)[1].astype(np.int64))
-    labels = codes.split([len(each.embeddings) for each in given])
+    sizes = [len(each.embeddings) for each in given]
+    labels = [codes[end - size : end] for size, end in zip(sizes, np.cumsum(sizes).tolist(), strict=True)]
     vectors = [torch.from_numpy(np.array(each.embeddings, dtype=np.float32)) for each in given]
     if gallery is None:
         return Pictures(vectors[0], labels[0]), Pictures(vectors[1], labels[1])

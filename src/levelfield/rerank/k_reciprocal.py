@@ -76,10 +76,10 @@ def _encode(everyone: Tensor, *, k1: int, k2: int) -> sparse.csr_array:
     pairs = expanded.tocoo()
     weights = np.exp(-_pair_distances(everyone, pairs.row, pairs.col))
     encoded = sparse.csr_array((weights, (pairs.row, pairs.col)), shape=(count, count))
-    encoded = sparse.diags_array(1 / encoded.sum(1)) @ encoded
+    encoded = sparse.csr_array(sparse.diags_array(1 / encoded.sum(1)) @ encoded)
     if k2 > 1:
-        encoded = _indicator(nearby[:, :k2]) @ encoded / min(k2, nearby.shape[1])
-    return sparse.csr_array(encoded)
+        encoded = sparse.csr_array(_indicator(nearby[:, :k2]) @ encoded / min(k2, nearby.shape[1]))
+    return encoded
 
 
 def _indicator(nearby: Ints) -> sparse.csr_array:

@@ -8,6 +8,8 @@ from torch import Tensor
 from levelfield.rerank._blend import blend
 from levelfield.rerank.ranking import nearest
 
+BLOCK = 4096  # queries whose neighbours are in memory at once
+
 
 def expand_queries(
     queries: Tensor, gallery: Tensor, *, neighbours: int, alpha: float = 0.0, itself: bool = False
@@ -31,9 +33,5 @@ def expand_queries(
         [0.894..., 0.447...]
     """
     rows, _ = nearest(queries, gallery, neighbours, itself=itself)
-    return torch.cat(
-        [
-            blend(q, gallery, r, alpha=alpha)
-            for q, r in zip(queries.split(4096), rows.split(4096), strict=True)
-        ]
-    )
+    parts = [slice(start, start + BLOCK) for start in range(0, len(queries), BLOCK)]
+    return torch.cat([blend(queries[part], gallery, rows[part], alpha=alpha) for part in parts])
