@@ -126,9 +126,12 @@ def vectors(rows: int, kind: str, work: Path) -> None:
         reached |= new
         ours = seconds(lambda: opened.nearest(queries, 10), 3)
         theirs, same = faiss_directly(direct, kind, data, queries, effort=effort, refine=refine)
+        ratio, theirs_recall = ours / theirs, overlap(same, exact)
+        rates = (
+            f"{len(queries) / ours:.0f}/s; faiss itself {len(queries) / theirs:.0f}/s at {theirs_recall:.3f}"
+        )
         print(
-            f"  recall@10 {recall:.3f} (effort {effort}, refine {refine}): {len(queries) / ours:.0f} queries/s; "
-            f"faiss directly {len(queries) / theirs:.0f} at {overlap(same, exact):.3f}; ratio {ours / theirs:.2f}",
+            f"  recall@10 {recall:.3f} (effort {effort}, refine {refine}): {rates}; ratio {ratio:.2f}",
             flush=True,
         )
 
@@ -209,9 +212,7 @@ def pictures(cub: Path, work: Path) -> None:
     searcher.search(photo)
     answer = seconds(lambda: searcher.search(photo), 10)
     ratio = answer / forward
-    print(
-        f"  forward pass {forward * 1e3:.1f} ms, answer from the file {answer * 1e3:.1f} ms: {ratio:.2f} times"
-    )
+    print(f"  forward pass {forward * 1e3:.1f} ms, answer to a file {answer * 1e3:.1f} ms: {ratio:.2f} times")
 
 
 def plain_loop(files: list[Path], network: Any, batch: int) -> torch.Tensor:

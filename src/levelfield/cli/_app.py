@@ -16,6 +16,7 @@ from levelfield.cli import (
     data_prepare,
     demo,
     evaluate,
+    export,
     index,
     ls,
     plan,
@@ -49,6 +50,7 @@ app.command("compare")(compare.compare)
 app.command("sweep")(sweep.sweep)
 app.command("reproduce")(reproduce.reproduce)
 app.command("evaluate")(evaluate.evaluate)
+app.command("export")(export.export)
 app.command("index")(index.index)
 app.command("search")(search.search)
 app.command("ls")(ls.ls)
