@@ -185,7 +185,7 @@ def _threshold(
 ) -> tuple[Threshold | None, list[str]]:
     """Each fold's model on the validation classes that it never saw; the mean over folds.
 
-    No development picture is new to all folds' models, so their concatenation cannot be calibrated as a whole.
+    No development picture is new to all folds' models, so their concatenation cannot be calibrated whole.
     Its similarity is the mean of the folds' similarities, and the mean of their thresholds stands for it.
     """
     found = []
