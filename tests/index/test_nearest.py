@@ -145,3 +145,20 @@ def test_a_damaged_graph_gets_one_line(model: Path, tmp_path: Path) -> None:
     with pytest.raises(RunError, match="cannot be read") as caught:
         open_index(tmp_path / "index").nearest(unit(1), 3)
     assert "\n" not in str(caught.value)
+
+
+def test_another_recall_to_aim_at_tunes_the_index_anew(model: Path, tmp_path: Path) -> None:
+    pytest.importorskip("faiss")
+    memory = {"memory": 400_000}  # compressed lists, which must look farther to find more
+    with writing(tmp_path / "index", model, exact_up_to=1000, recall=0.3, **memory) as index:
+        put(index, unit(6000))
+        index.finish()
+        careless = index.card.approximate
+    with writing(tmp_path / "index", model, recall=0.95) as index:
+        index.finish()
+        careful = index.card.approximate
+    assert careless is not None
+    assert careful is not None
+    assert careful.effort * careful.refine > careless.effort * careless.refine
+    assert careful.recall > careless.recall
+    assert len(list((tmp_path / "index").glob("approximate-*.faiss"))) == 1

@@ -13,6 +13,7 @@ import typer
 from levelfield.errors import RunError, UsageError
 
 if TYPE_CHECKING:
+    from levelfield.embedders import Preprocessing
     from levelfield.index import Entry, Outcome
 
 
@@ -52,14 +53,14 @@ def index(  # noqa: PLR0917 - a command's options are its parameters
     from levelfield import index as room
 
     if remove:
-        _remove(out, remove, model=model)
+        _remove(out, remove)
         return
     if source is None or model is None:
         raise UsageError("levelfield index needs pictures and --model; levelfield index --help shows how")
     from levelfield.embedders import load_embedder
 
     embedder = load_embedder(model)
-    entries = _entries(source, root=root, options=option or [], transform=embedder.card.preprocessing)
+    entries = _entries(source, root=root, options=option or [], seen=embedder.card.preprocessing)
     with _progress(quiet=quiet or as_json) as show:
         if out.startswith(("postgresql://", "postgres://")):
             from levelfield.index.postgres import PostgresIndex
@@ -83,7 +84,7 @@ def index(  # noqa: PLR0917 - a command's options are its parameters
     _say(outcome, out, held=held, how=how, as_json=as_json)
 
 
-def _remove(out: str, names: list[str], *, model: Path | None) -> None:
+def _remove(out: str, names: list[str]) -> None:
     from levelfield import index as room
 
     if out.startswith(("postgresql://", "postgres://")):
@@ -100,7 +101,7 @@ def _remove(out: str, names: list[str], *, model: Path | None) -> None:
     typer.echo(f"{removed} pictures removed, {held} left in {out}")
 
 
-def _entries(source: str, *, root: str | None, options: list[str], transform: object) -> Iterator[Entry]:
+def _entries(source: str, *, root: str | None, options: list[str], seen: Preprocessing) -> Iterator[Entry]:
     from levelfield import data
     from levelfield import index as room
     from levelfield.cli.data import _options as dataset_options
@@ -114,7 +115,7 @@ def _entries(source: str, *, root: str | None, options: list[str], transform: ob
         if "/" in source and not source.startswith("hf:"):
             raise UsageError(f"there is no folder or CSV file {source}; check the path")
     dataset = data.load(source, **dataset_options(options), **({} if root is None else {"root": root}))
-    wanted = transforms.create(transform.transform, train=False, **transform.options)  # type: ignore[attr-defined]
+    wanted = transforms.create(seen.transform, train=False, **seen.options)
     served = store.serve(dataset, wanted)
     return room.pictures_in_dataset(dataset, pixels=None if served is dataset else served)
 

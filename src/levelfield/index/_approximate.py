@@ -202,7 +202,8 @@ def read(file: Path, facts: Approximation, *, mapped: bool = True) -> Approximat
     """The approximate part that was written to ``file``; mapped into memory, or read to be added to."""
     faiss = require_faiss()
     try:
-        index = faiss.read_index(str(file), faiss.IO_FLAG_MMAP_IFC if mapped else 0)
+        # Older faiss versions cannot map a graph and read it instead.
+        index = faiss.read_index(str(file), getattr(faiss, "IO_FLAG_MMAP_IFC", 0) if mapped else 0)
     except RuntimeError as error:
         raise RunError(
             f"{file} cannot be read ({str(error).splitlines()[-1]}); delete it and index again"

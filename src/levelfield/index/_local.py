@@ -144,18 +144,21 @@ class LocalIndex:
             if covered is not None:
                 self._keep(None, "")
             return
-        if covered is not None and covered.kind == choice.kind and self._vectors.count - covered.rows <= TAIL:
-            return
-        if covered is not None and covered.kind == choice.kind and self._vectors.count < 2 * covered.rows:
+        fits = covered is not None and covered.kind == choice.kind and covered.bytes <= card.memory
+        if covered is not None and fits and self._vectors.count < 2 * covered.rows:
+            if covered.target == card.recall and self._vectors.count - covered.rows <= TAIL:
+                return
+            recipe = covered.recipe
             index = approximate.read(self.folder / card.approximate_file, covered, mapped=False)
             index.add(self._vectors)
         else:
+            recipe = choice.recipe
             index = approximate.build(self._vectors, choice, progress=progress)
         recall, sample = approximate.tune(index, self._vectors, target=card.recall, removed=self._removed)
-        file = self.folder / f"approximate-{index.rows}.faiss"
+        file = self.folder / f"approximate-{choice.kind}-{index.rows}.faiss"
         facts = Approximation(
             kind=choice.kind,
-            recipe=covered.recipe if covered is not None and covered.kind == choice.kind else choice.recipe,
+            recipe=recipe,
             rows=index.rows,
             effort=index.effort,
             refine=index.refine,
