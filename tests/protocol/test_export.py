@@ -21,6 +21,13 @@ from levelfield.records import Store
 
 
 @pytest.fixture(scope="module")
+def frozen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    values = tiny_values() | {"methods": ["triplet"]}
+    values["trunk"] |= {"mode": "frozen"}
+    return lf.run(lf.Experiment.build(**values), tmp_path_factory.mktemp("runs") / "frozen")
+
+
+@pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     values = tiny_values() | {"methods": ["contrastive", "triplet"]}
@@ -57,6 +64,16 @@ def test_the_exported_model_scores_what_the_records_say(
     assert all(score.low is not None and score.low <= score.value for score in card.scores)
     assert card.threshold is not None
     assert card.threshold.false_accept_rate == 0.2
+
+
+def test_a_head_on_a_frozen_trunk_is_exported_with_the_trunk(frozen: Path, tmp_path: Path) -> None:
+    export_model(frozen, tmp_path, method="triplet", plugins=(TOY_PLUGIN,))
+    pictures, labels = test_pictures(frozen)
+    got = lf.metrics.evaluate(lf.load_embedder(tmp_path).embed(pictures), labels)["map_at_r"]
+    store = Store(frozen)
+    record = store.rerun(store.index().selection_id("triplet"), 0)
+    assert record is not None
+    assert got == pytest.approx(record.concatenated["map_at_r"], abs=2e-3)
 
 
 def test_the_whole_road_from_the_records_to_an_answer(finished: Path, tmp_path: Path) -> None:
