@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any, get_args
 
@@ -85,6 +86,7 @@ FIELDS: dict[str, tuple[Any, str]] = {
     "search.trials": (9, ""),
     "search.sampler": ("tpe", "S"),
     "search.first": ("defaults", "S"),
+    "search.ranges": ("published", "S"),
     "search.parallel": (2, "S"),
     "search.prune": (True, "S"),
     "search.storage": ("sqlite:///x.db", ""),
@@ -351,7 +353,9 @@ def test_what_a_run_depends_on_is_in_its_name(values: dict[str, Any], tmp_path: 
             start = values | {"engine": {"name": "mine"}}
         other = with_value(start, path, special.get(path, value))
         if path == "preset":
-            other = {key: value for key, value in other.items()} | {"schedule": {"name": "constant"}}
+            other = Experiment.build(**values).model_dump(mode="json") | {
+                "preset": value
+            }  # nothing left open
         if path == "trunk.name":
             other["trunk"] = {"name": "conv4", "mode": "frozen", "in_channels": 1, "width": 4}
         reference = before if start is values else names_of(start)
@@ -396,7 +400,9 @@ def test_the_version_of_a_family_is_in_the_name(values: dict[str, Any], monkeypa
     pytest.importorskip("pytorch_metric_learning")
     values["methods"] = [{"name": "circle", "loss": "pml:CircleLoss", "set": {"m": 0.4, "gamma": 80.0}}]
     before = names_of(values)
-    monkeypatch.setattr(sources.metadata, "version", lambda _: "99.0")
+    real = metadata.version
+    family = "pytorch-metric-learning"
+    monkeypatch.setattr(metadata, "version", lambda name: "99.0" if name == family else real(name))
     assert changed(before, names_of(values)) == "RS"
 
 

@@ -112,6 +112,8 @@ class TrunkSpec(Plugin):
 class HeadSpec(Section):
     """Pooling, projection and L2 norm.
 
+    ``normalize`` says whether the loss sees embeddings of unit length; left out, each method's loss decides
+    (its card's ``embedding``). Evaluation is by cosine in any case.
     ``init`` says where the projection starts: at random, or at directions fitted to the features that the
     untrained trunk gives for the fold's training images.
     """
@@ -119,7 +121,7 @@ class HeadSpec(Section):
     size: Size = 128
     kind: Literal["linear", "mlp", "none"] = "linear"
     pooling: Literal["avg", "max", "avg+max", "gem"] = "avg"
-    normalize: bool = True
+    normalize: bool | None = None
     init: Literal["random", "pca", "whitening", "orthogonal"] = "random"
 
 
@@ -223,6 +225,8 @@ class SearchSpec(Section):
 
     ``first: defaults`` spends the first trial on the values that the methods' own papers recommend,
     ``first: published`` (or "published:deep-dive" and the like) on a published optimum for the dataset.
+    ``ranges: published`` searches the ranges that the reality check's trials show, and nothing else, for the
+    methods it has; "own" those of the losses' cards. A method's own ``space`` lies over both.
     ``prune`` skips the remaining folds of a trial that can no longer win; reports say so. ``storage`` is the
     URL of a database through which several machines share the search; like every address it is no part of
     an identity or a record.
@@ -231,6 +235,7 @@ class SearchSpec(Section):
     trials: int = Field(default=50, ge=1, le=1_000_000)
     sampler: Literal["gp", "tpe", "random", "grid"] = "gp"
     first: str = Field(default="sampler", pattern=r"^(sampler|defaults|published(:[a-z-]+)?)$")
+    ranges: Literal["own", "published"] = "own"
     parallel: int = Field(default=1, ge=1, le=1024, description="trials that are in flight at once")
     prune: bool = False
     storage: str | None = None

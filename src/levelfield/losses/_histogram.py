@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from levelfield.geometry import first_derivative_only
+
 
 def soft_histogram(positions: Tensor, groups: Tensor, *, num_groups: int, num_nodes: int) -> Tensor:
     """How much of each group lies at each node; ``num_groups`` x ``num_nodes``.
@@ -38,13 +40,16 @@ class _SoftHistogram(torch.autograd.Function):
         size = num_groups * num_nodes
         number = torch.bincount(cell, minlength=size).to(right.dtype)
         passed_on = torch.zeros_like(number).scatter_add_(0, cell, right)
-        ctx.save_for_backward(cell)
+        # Beyond the outer nodes nothing changes with the position: such values look at a slope of zero.
+        outside = (positions < 0).logical_or_(positions > num_nodes - 1).flatten()
+        ctx.save_for_backward(cell.masked_fill_(outside, size))
         ctx.shape = positions.shape
         return (number - passed_on + passed_on.roll(1)).view(num_groups, num_nodes)
 
     @staticmethod
+    @first_derivative_only
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
         (cell,) = ctx.saved_tensors
         flat = gradient.flatten()
-        slope = flat.roll(-1) - flat
+        slope = torch.nn.functional.pad(flat.roll(-1) - flat, (0, 1))
         return slope.gather(0, cell).view(ctx.shape), None, None, None

@@ -220,7 +220,9 @@ def _embed(
         forward = torch.nn.Identity() if frozen else embedder.features
     rows = np.arange(len(dataset), dtype=np.int64)
     size = spec.training.eval_batch_size
-    return embed(forward, inputs, rows, batch_size=size, device=job.resources.device)
+    embeddings = embed(forward, inputs, rows, batch_size=size, device=job.resources.device)
+    # A method may train on embeddings of any length; what is compared, and concatenated, is their direction.
+    return F.normalize(embeddings) if normalize and spec.head.normalize is False else embeddings
 
 
 def _evaluate(embeddings: Tensor, test: Dataset, wanted: tuple[str, ...]) -> metrics.Scores:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from levelfield import batches, engine, losses, methods, metrics, miners, models, published
-from levelfield.config import Experiment, LoraSpec, MethodSpec, Plugin, TrunkSpec
+from levelfield.config import Experiment, HeadSpec, LoraSpec, MethodSpec, Plugin, TrunkSpec
 from levelfield.data import registry as datasets
 from levelfield.data import splits, transforms
 from levelfield.data.views import DevelopmentView, open_development
@@ -79,7 +79,7 @@ class Resolved:
             data=self.data,
             fold=fold,
             trunk=self.trunk,
-            head=experiment.head,
+            head=head_of(method, experiment),
             transform=self.transform,
             batch=experiment.batch.model_copy(update={"adapt": False}),  # the recipe says what came of it
             optimizer=experiment.optimizer.for_losses(method.card.kind),
@@ -144,14 +144,27 @@ def resolve(experiment: Experiment) -> Resolved:
 def _method(experiment: Experiment, spec: MethodSpec) -> Method:
     """A method of the experiment, with its hyperparameters fixed if there is to be no search."""
     method = methods.resolve(spec)
+    if experiment.search.ranges == "published":
+        method = _with_published_ranges(method, spec, experiment)
     methods.check_sense(method, samples_per_class=method.with_samples(experiment.batch))
     if experiment.hyperparameters == "search":
         return method
     values = method.defaults(experiment.dataset.name)
-    if experiment.hyperparameters != "defaults":
+    if experiment.hyperparameters != "defaults" and method.space:
         _, _, source = experiment.hyperparameters.partition(":")
         values |= _published(method, experiment, source)
     return replace(method, fixed={**values, **method.fixed})
+
+
+def _with_published_ranges(method: Method, spec: MethodSpec, experiment: Experiment) -> Method:
+    """The method searched where the reality check did; what that left alone stays at its default."""
+    space = published.search_space(method.name, experiment.dataset.name, batch=experiment.batch.size)
+    if not space:
+        return method
+    wider = replace(method, ranges={**space, **method.ranges})
+    values = wider.defaults(experiment.dataset.name)
+    alone = [name for name in wider.space if name not in space and name not in spec.space]
+    return replace(wider, fixed={**{name: values[name] for name in alone}, **wider.fixed})
 
 
 def first_point(experiment: Experiment, method: Method) -> dict[str, Value] | None:
@@ -176,6 +189,14 @@ def _published(method: Method, experiment: Experiment, source: str) -> dict[str,
     known = {row.batch_size for row in published.optima(source=source, method=method.name)}
     batch = experiment.batch.size if experiment.batch.size in known else None
     return published.optimum(method.name, experiment.dataset.name, batch=batch, source=source)
+
+
+def head_of(method: Method, experiment: Experiment) -> HeadSpec:
+    """The head of a method's runs: of unit length or not, as its loss is defined, unless the file says it."""
+    head = experiment.head
+    if head.normalize is None:
+        head = head.model_copy(update={"normalize": method.card.embedding == "unit"})
+    return head
 
 
 def recipe_of(method: Method, experiment: Experiment) -> Recipe:
@@ -301,7 +322,7 @@ def _augments(transform: Plugin) -> bool:
 
 def _open(experiment: Experiment) -> DevelopmentView:
     dataset = experiment.dataset
-    options = dataset.options | ({} if dataset.root is None else {"root": dataset.root})
+    options = dataset.options | ({} if dataset.root is None else {"root": str(dataset.root)})
     split = experiment.split
     view = open_development(
         dataset.name,

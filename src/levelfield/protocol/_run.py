@@ -128,7 +128,7 @@ def _baseline_selection(resolved: Resolved) -> Selection:
     network = NetworkIdentity(
         data=resolved.data,
         trunk=resolved.trunk,
-        head=resolved.experiment.head,
+        head=resolved.experiment.head.model_copy(update={"normalize": True}),  # measured by cosine
         transform=resolved.transform,
         seed=resolved.experiment.seed,
     )

@@ -45,7 +45,8 @@ IDENTITY: tuple[Scope, ...] = (
     Scope("trunk.views", _ALL, "augmented views are features too"),
     Scope("trunk.mode, trunk.freeze_bn", _TRAINING, "decide what is trained, not what the trunk computes"),
     Scope("head.pooling", _ALL, "features are pooled"),
-    Scope("head.size, head.kind, head.normalize", _TRAINING, "come after the features"),
+    Scope("head.size, head.kind", _TRAINING, "come after the features"),
+    Scope("head.normalize", _TRAINING, "what the loss sees; left out, the loss's card decides"),
     Scope("transform", _ALL, "what the network sees"),
     Scope("batch, optimizer, schedule, training", _TRAINING, "how a run is trained, measured and stopped"),
     Scope("training.metric", _TRAINING, "chooses the best epoch; its plug-in file counts"),
@@ -53,7 +54,7 @@ IDENTITY: tuple[Scope, ...] = (
     Scope("methods: name", ("scores",), "two names of one recipe share their runs and their search"),
     Scope("methods: space", _SEARCH, "bounds, step, scale and options, as data"),
     Scope("hyperparameters", _SEARCH, "by the values that it fixes"),
-    Scope("search.sampler, .first, .parallel, .prune", _SEARCH, "decide what a trial tries"),
+    Scope("search.sampler, .first, .ranges, .parallel, .prune", _SEARCH, "decide what a trial tries"),
     Scope("search.trials", ("scores",), "more trials extend a search; a better one is another selection"),
     Scope("search.storage", (), "an address"),
     Scope(

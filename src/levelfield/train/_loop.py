@@ -32,7 +32,7 @@ from levelfield.train._chunks import ChunkedPass
 from levelfield.train._embed import embed
 from levelfield.train._head_start import start_head
 from levelfield.train._inputs import Inputs
-from levelfield.train._objective import Objective
+from levelfield.train._objective import NotFiniteError, Objective
 from levelfield.train._optim import create_optimizer, set_rates
 from levelfield.train._ranks import average_gradients, from_chief, rank, share
 from levelfield.train._stopping import Plateau
@@ -165,7 +165,10 @@ class _Run:
         with self.autocast.forward():
             chunks = self._chunked(inputs)
             whole = None if chunks is None else chunks.embeddings
-            value, embeddings = self.objective(self.forward, inputs, labels, whole)
+            try:
+                value, embeddings = self.objective(self.forward, inputs, labels, whole)
+            except NotFiniteError as error:
+                raise DivergedError(f"{error} in epoch {self.epoch}") from error
         number = float(value.detach())
         if not math.isfinite(number):
             raise DivergedError(f"loss is {number} in epoch {self.epoch}")
@@ -212,6 +215,8 @@ class _Run:
         embeddings = embed(
             forward, self.data.inputs, rows, batch_size=self.spec.training.eval_batch_size, device=self.device
         )
+        if self.spec.head.normalize is False:
+            embeddings = torch.nn.functional.normalize(embeddings)
         if not bool(torch.isfinite(embeddings).all()):
             return {self.spec.training.metric: math.nan}
         wanted = tuple(dict.fromkeys((*VALIDATION_METRICS, self.spec.training.metric)))

@@ -108,7 +108,7 @@ def _open(name: str, split: str, transform: str, options: str, root: Path | None
     dataset_options, split_options, transform_options = json.loads(options)
     return open_development(
         name,
-        dataset_options=dataset_options | ({} if root is None else {"root": root}),
+        dataset_options=dataset_options | ({} if root is None else {"root": str(root)}),
         split=split,
         split_options=split_options,
         transform=transform,
@@ -204,7 +204,7 @@ def build_embedder(spec: RunSpec, resources: Resources) -> models.Embedder:
         pooling=spec.head.pooling,
         head=spec.head.kind,
         size=spec.head.size,
-        normalize=spec.head.normalize,
+        normalize=spec.head.normalize is not False,
         freeze_bn=spec.trunk.bn_mode,  # type: ignore[arg-type]  # a plain text in records
         seed=seed_for(spec.seed, "head"),
     )
