@@ -2,8 +2,8 @@
 
     python benchmarks/choose_laptop.py --root CUB_200_2011 --out FOLDER [--lr 3e-4 1e-3 ...]
 
-Trains heads that start from PCA on frozen features of CUB's training folds, at several learning rates, and prints
-which is best for losses that compare samples and for classification losses. See ``choosing.py``.
+Trains heads that start from PCA on frozen features of CUB's training folds, at several learning rates, and
+prints which is best for losses that compare samples and for classification losses. See ``choosing.py``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Choose the cut and the optimiser settings of the preset ``laptop-tail`` by validation scores alone.
 
-    python benchmarks/choose_laptop_tail.py --root CUB_200_2011 --out FOLDER [--cut blocks.6] [--lr ...] [--head-lr ...]
+    python benchmarks/choose_laptop_tail.py --root CUB_200_2011 --out FOLDER [--cut C] [--lr L] [--head-lr L]
 
 As ``choose_laptop.py``, with rates for the tail and for the head. See ``choosing.py``.
 """

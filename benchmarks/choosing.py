@@ -1,9 +1,9 @@
 """What the scripts that choose a preset's settings share: runs on validation classes, kept and resumable.
 
-Every setting is tried with several methods of each kind of loss, with the hyperparameters that their papers recommend;
-classification losses also with several rates of their class weights, the best of which counts, as a search would find
-it. Runs are levelfield's own: their records lie in the folder that is named, and a second start computes only what is
-missing. The test set is never opened: nothing here asks for a permit.
+Every setting is tried with several methods of each kind of loss, with the hyperparameters that their papers
+recommend; classification losses also with several rates of their class weights, the best of which counts, as
+a search would find it. Runs are levelfield's own: their records lie in the folder that is named, and a second
+start computes only what is missing. The test set is never opened: nothing here asks for a permit.
 """
 
 from __future__ import annotations

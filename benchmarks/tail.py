@@ -3,9 +3,9 @@
     python benchmarks/tail.py [--cuts blocks.6 ...] [--steps N] [--threads T]
 
 EfficientNet-Lite0 with a linear head of 128, multi-similarity, Adam, random images of 224 pixels, batches of
-32. A fine-tuning step reads its images from memory as well: decoding and cropping, which tail mode does once per
-view, are left out of both. Both ways take turns, so that a change in the machine's load meets them alike. Fails
-if a step at blocks.6 is less than 5 times as fast.
+32. A fine-tuning step reads its images from memory as well: decoding and cropping, which tail mode does once
+per view, are left out of both. Both ways take turns, so that a change in the machine's load meets them alike.
+Fails if a step at blocks.6 is less than 5 times as fast.
 """
 
 from __future__ import annotations
