@@ -27,7 +27,7 @@ from levelfield.models import Embedder
 from levelfield.protocol._confirm import rerun_specs
 from levelfield.protocol._reproduce import recorded_experiment
 from levelfield.protocol._resolve import Resolved, resolve
-from levelfield.records import RunSpec, Setting, Store, environment, now
+from levelfield.records import RunSpec, Store, environment, now
 from levelfield.train import build_embedder, development, embed, inputs_of, prepare_process
 from levelfield.train.checkpoint import load_best_weights
 
@@ -65,7 +65,7 @@ def export_model(
     specs = _specs(resolved, result, store, rerun=rerun, fold=fold)
     embedders = [_trained(spec, resolved, store) for spec in specs]
     view = development(specs[0], resolved.resources)
-    setting: Setting = "separated" if len(specs) == 1 else "concatenated"
+    setting: str = "separated" if len(specs) == 1 else "concatenated"
     threshold, problem = _threshold(specs, embedders, view, resolved, rate=false_accept_rate)
     return write_model(
         out,
@@ -158,7 +158,7 @@ def _data(spec: RunSpec) -> Data:
     )
 
 
-def _scores(result: Result, setting: Setting) -> list[Score]:
+def _scores(result: Result, setting: str) -> list[Score]:
     scores = []
     for metric in result.scores[setting]:
         interval = result.interval(setting, metric)
