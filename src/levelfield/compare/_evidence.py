@@ -99,7 +99,7 @@ def weigh(
     if metric not in comparison.metrics:
         raise UsageError(f'{root} has no metric "{metric}"{did_you_mean(metric, comparison.metrics)}')
     confirmations = {
-        result.method: read_confirmation(root, comparison, result)
+        result.method: read_confirmation(root, result)
         for result in comparison.results
         if any(result.scores[MAIN_SETTING].values())
     }
@@ -186,13 +186,14 @@ def _table(
 ) -> ScoreTable:
     """The values of all queries if every method has them on record; else the scores of the reruns."""
     fixed = [method for method in methods if confirmations[method].fixed]
-    last = max(max(confirmations[method].reruns) for method in methods)
+    numbers = {number for method in methods for number in confirmations[method].reruns}
+    searches, reruns = (range(1 + max(column)) for column in zip(*numbers, strict=True))
     queries = {method: confirmations[method].per_query(setting, metric) for method in methods}
     lengths = {len(row) for found in queries.values() if found is not None for row in found.values()}
     if len(lengths) == 1 and None not in queries.values():
         nothing = np.full(lengths.pop(), np.nan)
         rows = {
-            method: np.stack([found.get(rerun, nothing) for rerun in range(last + 1)])
+            method: np.stack([[found.get((s, r), nothing) for r in reruns] for s in searches])
             for method, found in queries.items()
             if found is not None
         }
@@ -203,8 +204,9 @@ def _table(
         if everywhere.sum() > 1:
             return score_table(rows, classes=classes, fixed=fixed)
     scores = {
-        method: [confirmations[method].scores(setting, metric).get(r, math.nan) for r in range(last + 1)]
+        method: [[own.get((s, r), math.nan) for r in reruns] for s in searches]
         for method in methods
+        if (own := confirmations[method].scores(setting, metric))
     }
     return rerun_table(scores, fixed=fixed)
 
