@@ -112,8 +112,8 @@ def test_reading_records_does_not_import_torch() -> None:
     code = (
         "import sys\nfrom pathlib import Path\nfrom levelfield.records import Store\n"
         f"store = Store(Path({str(OLD)!r}))\nindex = store.index()\nstore.ledger(), store.revisions()\n"
-        "for method in index.searches: store.trials(index.searches[method])\n"
-        "for method in index.selections: store.reruns(index.selection_id(method), 3)\n"
+        "for found in index.searches.values(): store.trials(found[0])\n"
+        "for method in index.selections: store.reruns(index.selection_ids(method)[0], 3)\n"
         "print(sorted({'torch', 'optuna', 'scipy', 'timm'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

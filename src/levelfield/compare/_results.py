@@ -148,6 +148,7 @@ class Comparison:
         results: One per method, the baseline first.
         ledger: Every opening of the test set.
         revisions: The experiment from one edit to the next.
+        notes: What was adapted to the data, one sentence each.
     """
 
     experiment: Experiment
@@ -158,6 +159,7 @@ class Comparison:
     results: tuple[Result, ...]
     ledger: tuple[LedgerLine, ...]
     revisions: tuple[Revision, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -194,6 +196,7 @@ def collect(root: str | Path) -> Comparison:
         results=tuple(_result(store, index, name) for name in names if name in index.selections),
         ledger=tuple(store.ledger()),
         revisions=tuple(store.revisions()),
+        notes=index.notes,
     )
 
 

@@ -162,6 +162,7 @@ def _write_index(store: Store, resolved: Resolved, selections: dict[str, list[Pa
             },
             selections={name: tuple(file.stem for file in files) for name, files in selections.items()},
             plugins=dict(resolved.plugins),
+            notes=resolved.notes,
         )
     )
 

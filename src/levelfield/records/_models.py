@@ -10,8 +10,7 @@ from levelfield.config import Experiment, Scalar
 from levelfield.records._digest import digest
 from levelfield.records._identity import NetworkIdentity
 
-Setting = Literal["separated", "concatenated"]
-SETTINGS: tuple[Setting, Setting] = ("separated", "concatenated")
+SETTINGS: tuple[str, ...] = ("separated", "concatenated")
 
 
 class Record(BaseModel):
@@ -163,6 +162,7 @@ class Index(Record):
         searches: The names of each method's searches: one, or ``search.repeats``.
         selections: The names of their frozen selections, in the same order; the baseline has one.
         plugins: The hash of each plug-in file and entry point that was loaded.
+        notes: What was adapted to the data, one sentence each.
     """
 
     experiment: Experiment
@@ -173,6 +173,7 @@ class Index(Record):
     searches: dict[str, Names]
     selections: dict[str, Names]
     plugins: dict[str, str] = Field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def selection_ids(self, method: str) -> tuple[str, ...]:
         """The names of a method's confirmations, which the names of its selections end in."""
