@@ -76,7 +76,7 @@ def test_records_of_version_1_are_read(tmp_path: Path) -> None:
     """The folder that the first version wrote: every number of its own results table, from its records."""
     comparison = collect(OLD)
     assert len(comparison.trained) == 14 and comparison.baseline == "pretrained"
-    network = Store(OLD).selection(Store(OLD).index().selections["pretrained"]).network
+    network = Store(OLD).selection(Store(OLD).index().selections["pretrained"][0]).network
     assert network is not None and network.data.split.options == {"folds": 4, "test_fraction": 0.5}
     shutil.copytree(OLD, tmp_path / "old")
     command = [sys.executable, "-m", "levelfield", "report", str(tmp_path / "old")]

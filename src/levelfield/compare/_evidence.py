@@ -151,16 +151,16 @@ def judge_methods(
         equivalence: The largest difference that does not matter, in the scale of the scores.
         alpha: Chance of any false finding among all pairs.
     """
-    methods = list(ranked(confirmations, setting, measure))
-    if not methods:
+    table = table_of(confirmations, setting, measure)
+    if table is None:
         return None
     found = judge(
-        _table(confirmations, methods, setting, measure.name),
+        table,
         alpha=alpha,
         equivalence=equivalence,
         higher_is_better=measure.higher_is_better is not False,
     )
-    if found.classes and confirmations[methods[0]].classes() is None:
+    if found.classes and confirmations[table.methods[0]].classes() is None:
         found = replace(found, caveats=(*found.caveats, NO_CLASSES))
     return found
 
@@ -181,10 +181,14 @@ def findings_of(
     ]
 
 
-def _table(
-    confirmations: Mapping[str, Confirmation], methods: list[str], setting: str, metric: str
-) -> ScoreTable:
-    """The values of all queries if every method has them on record; else the scores of the reruns."""
+def table_of(confirmations: Mapping[str, Confirmation], setting: str, measure: Measure) -> ScoreTable | None:
+    """What is judged: the values of all queries if every method has them on record, else scores of reruns.
+
+    Best methods first; None where no method has the measure.
+    """
+    methods, metric = list(ranked(confirmations, setting, measure)), measure.name
+    if not methods:
+        return None
     fixed = [method for method in methods if confirmations[method].fixed]
     numbers = {number for method in methods for number in confirmations[method].reruns}
     searches, reruns = (range(1 + max(column)) for column in zip(*numbers, strict=True))
