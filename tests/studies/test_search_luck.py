@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import levelfield as lf
-from levelfield.cli import main
+from levelfield.cli._app import run_app
 from levelfield.errors import UsageError
 from levelfield.studies import search_luck
 
@@ -39,9 +39,9 @@ def test_power_answers_from_the_records(
     quick: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = lf.run(lf.Experiment.build(**quick), tmp_path / "runs")
-    assert main(["power", str(root), "--difference", "50"]) == 0
+    assert run_app(["power", str(root), "--difference", "50"]) == 0
     text = capsys.readouterr().out
     assert "3 methods, 12 test classes, 2 reruns" in text and "To find 50.00 points" in text
     assert "Luck in the search is unknown" in text
-    assert main(["power", str(root), "--difference", "0.001"]) == 0
+    assert run_app(["power", str(root), "--difference", "0.001"]) == 0
     assert "No number of reruns" in capsys.readouterr().out

@@ -24,7 +24,7 @@ class Power:
         detectable: The difference that this budget finds with the wanted power.
         ladder: The same for other numbers of reruns.
         wanted: A difference that is asked for, or None.
-        budget: The cheapest budget that finds it; None if there is none within reach, or nothing is asked for.
+        budget: The cheapest budget that finds it; None if none within reach does, or nothing is asked for.
     """
 
     parts: Components
