@@ -55,7 +55,7 @@ def test_the_exported_model_scores_what_the_records_say(
     vectors = lf.load_embedder(tmp_path).embed(pictures)
     got = lf.metrics.evaluate(vectors, labels)["map_at_r"]
     store = Store(finished)
-    record = store.rerun(store.index().selection_id("triplet"), 0)
+    record = store.rerun(store.index().selection_ids("triplet")[0], 0)
     assert record is not None
     wanted = record.concatenated if fold is None else record.folds[fold]
     assert got == pytest.approx(wanted["map_at_r"], abs=2e-3)  # fused networks differ in the last digits
@@ -71,7 +71,7 @@ def test_a_head_on_a_frozen_trunk_is_exported_with_the_trunk(frozen: Path, tmp_p
     pictures, labels = test_pictures(frozen)
     got = lf.metrics.evaluate(lf.load_embedder(tmp_path).embed(pictures), labels)["map_at_r"]
     store = Store(frozen)
-    record = store.rerun(store.index().selection_id("triplet"), 0)
+    record = store.rerun(store.index().selection_ids("triplet")[0], 0)
     assert record is not None
     assert got == pytest.approx(record.concatenated["map_at_r"], abs=2e-3)
 

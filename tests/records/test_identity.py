@@ -83,6 +83,7 @@ FIELDS: dict[str, tuple[Any, str]] = {
     "methods.space": ({"weight": [0.0, 0.5]}, "S"),
     "methods.samples_per_class": (2, "RS"),
     "hyperparameters": ("defaults", "RS"),  # fixes them
+    "search.repeats": (2, ""),  # more searches, each with a name of its own
     "search.trials": (9, ""),
     "search.sampler": ("tpe", "S"),
     "search.first": ("defaults", "S"),
