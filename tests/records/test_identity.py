@@ -86,7 +86,7 @@ FIELDS: dict[str, tuple[Any, str]] = {
     "search.trials": (9, ""),
     "search.sampler": ("tpe", "S"),
     "search.first": ("defaults", "S"),
-    "search.ranges": ("published", "S"),
+    "search.ranges": ("published", ""),  # not of a method that the study has not; the space is in the name
     "search.parallel": (2, "S"),
     "search.prune": (True, "S"),
     "search.storage": ("sqlite:///x.db", ""),

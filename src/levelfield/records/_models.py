@@ -10,8 +10,7 @@ from levelfield.config import Experiment, Scalar
 from levelfield.records._digest import digest
 from levelfield.records._identity import NetworkIdentity
 
-Setting = Literal["separated", "concatenated"]
-SETTINGS: tuple[Setting, Setting] = ("separated", "concatenated")
+SETTINGS: tuple[str, ...] = ("separated", "concatenated")
 
 
 class Record(BaseModel):
