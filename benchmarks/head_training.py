@@ -3,9 +3,9 @@
     python benchmarks/head_training.py [--steps N] [--rounds R] [--threads T]
 
 Contrastive and multi-similarity on random features of the shape of CUB's training half (5,864 x 1,280, 100
-classes), to 128 dimensions with Adam, as in the preset ``laptop``: class-balanced batches are drawn, gathered from
-a memory-mapped file, and trained on by ``levelfield.train.execute``, checks for divergence included. Each round
-trains anew; the best counts, as the others were disturbed. Fails below 1,000 steps a second.
+classes), to 128 dimensions with Adam, as in the preset ``laptop``: class-balanced batches are drawn, gathered
+from a memory-mapped file, and trained on by ``levelfield.train.execute``, checks for divergence included. Each
+round trains anew; the best counts, as the others were disturbed. Fails below 1,000 steps a second.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TARGET = 1000
 
 
 def spec_of(method: str, steps: int) -> RunSpec:
-    """A run of ``steps`` steps that is measured before and after; its data are replaced by random features."""
+    """A run of ``steps`` steps, measured before and after; random features take the place of its data."""
     experiment = lf.Experiment.build(
         name="speed",
         preset="laptop",

@@ -23,7 +23,8 @@ COUNT = 20
 PIXELS = torch.randint(
     0, 256, (COUNT, 1, 16, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
 )
-DATASET = Dataset("toy", MemoryImages(PIXELS.numpy()), np.zeros(COUNT, dtype=np.int64), ("all",), "fingerprint")
+LABELS = np.zeros(COUNT, dtype=np.int64)
+DATASET = Dataset("toy", MemoryImages(PIXELS.numpy()), LABELS, ("all",), "fingerprint")
 
 
 @pytest.fixture(autouse=True)
