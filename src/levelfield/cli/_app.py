@@ -16,6 +16,8 @@ from levelfield.cli import (
     data_prepare,
     demo,
     evaluate,
+    export,
+    index,
     ls,
     plan,
     presets,
@@ -23,6 +25,7 @@ from levelfield.cli import (
     report,
     reproduce,
     run,
+    search,
     study,
     sweep,
 )
@@ -47,6 +50,9 @@ app.command("compare")(compare.compare)
 app.command("sweep")(sweep.sweep)
 app.command("reproduce")(reproduce.reproduce)
 app.command("evaluate")(evaluate.evaluate)
+app.command("export")(export.export)
+app.command("index")(index.index)
+app.command("search")(search.search)
 app.command("ls")(ls.ls)
 app.add_typer(study.app, name="study")
 data.app.command("prepare")(data_prepare.prepare)

@@ -103,7 +103,7 @@ def weigh(
         for result in comparison.results
         if any(result.scores[MAIN_SETTING].values())
     }
-    judgements = {}
+    judgements: dict[tuple[str, str], Judgement] = {}
     for each_setting, each_metric in product(SETTINGS, comparison.metrics):
         measure, margin = comparison.measures[each_metric], None
         if equivalence is not None and (each_setting, each_metric) == (setting, metric):

@@ -80,6 +80,7 @@ class Comparison:
         results: One per method, the baseline first.
         ledger: Every opening of the test set.
         revisions: The experiment from one edit to the next.
+        notes: What was adapted to the data, one sentence each.
     """
 
     experiment: Experiment
@@ -90,6 +91,7 @@ class Comparison:
     results: tuple[Result, ...]
     ledger: tuple[LedgerLine, ...]
     revisions: tuple[Revision, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -126,6 +128,7 @@ def collect(root: str | Path) -> Comparison:
         results=tuple(_result(store, index, name) for name in names if name in index.selections),
         ledger=tuple(store.ledger()),
         revisions=tuple(store.revisions()),
+        notes=index.notes,
     )
 
 

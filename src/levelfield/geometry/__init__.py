@@ -23,7 +23,7 @@ from levelfield.geometry._tuples import (
     Tuples,
     as_pairs,
     as_triplets,
-    rows_of_batch,
+    of_batch,
     with_anchors_in_batch,
 )
 
@@ -39,13 +39,13 @@ __all__ = [
     "euclidean",
     "first_derivative_only",
     "list_positives",
+    "of_batch",
     "pair_counts",
     "pair_masks",
     "pairs_of_anchors",
     "parts",
     "products",
     "relations",
-    "rows_of_batch",
     "signal_to_noise",
     "unit",
     "with_anchors_in_batch",

@@ -101,13 +101,14 @@ class _Unit(torch.autograd.Function):
     def forward(ctx: Any, vectors: Tensor) -> Tensor:
         norms = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
         # The square of a component above 1e19 is no float32; a second pass with shorter vectors is rare.
-        if not torch.compiler.is_compiling() and bool(norms.isinf().any()):
+        if not torch.compiler.is_compiling() and len(norms) and norms.amax().item() == torch.inf:
             largest = vectors.abs().amax(1, keepdim=True).clamp_(min=1.0)
             shorter = vectors / largest
             norms = torch.linalg.vector_norm(shorter, dim=1, keepdim=True)
             norms.masked_fill_(norms == 0, 1.0)
-            ctx.save_for_backward(shorter / norms, norms * largest)
-            return shorter / norms
+            scaled: Tensor = shorter / norms
+            ctx.save_for_backward(scaled, norms * largest)
+            return scaled
         norms.masked_fill_(norms == 0, 1.0)
         result: Tensor = vectors / norms
         ctx.save_for_backward(result, norms)

@@ -7,7 +7,7 @@ triplet whose positive and negative pair share the anchor.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from torch import Tensor
@@ -26,7 +26,7 @@ class Pairs:
     positive: Tensor
     neg_anchor: Tensor
     negative: Tensor
-    batch_size: int | None = None
+    batch_size: int | None = field(default=None, kw_only=True)
 
     @property
     def indices(self) -> tuple[Tensor, ...]:
@@ -44,7 +44,7 @@ class Triplets:
     anchor: Tensor
     positive: Tensor
     negative: Tensor
-    batch_size: int | None = None
+    batch_size: int | None = field(default=None, kw_only=True)
 
     @property
     def indices(self) -> tuple[Tensor, ...]:
@@ -61,7 +61,7 @@ def as_pairs(tuples: Tuples) -> Pairs:
         case Pairs():
             return tuples
         case Triplets(anchor=anchor, positive=positive, negative=negative):
-            return Pairs(anchor, positive, anchor, negative, tuples.batch_size)
+            return Pairs(anchor, positive, anchor, negative, batch_size=tuples.batch_size)
 
 
 def as_triplets(tuples: Tuples) -> Triplets:
@@ -81,7 +81,9 @@ def as_triplets(tuples: Tuples) -> Triplets:
             return tuples
         case Pairs(pos_anchor=pos_anchor, positive=positive, neg_anchor=neg_anchor, negative=negative):
             first, second = (pos_anchor[:, None] == neg_anchor).nonzero(as_tuple=True)
-            return Triplets(pos_anchor[first], positive[first], negative[second], tuples.batch_size)
+            return Triplets(
+                pos_anchor[first], positive[first], negative[second], batch_size=tuples.batch_size
+            )
 
 
 def with_anchors_in_batch(tuples: Tuples, batch_size: int) -> Tuples:
@@ -96,17 +98,22 @@ def with_anchors_in_batch(tuples: Tuples, batch_size: int) -> Tuples:
     match tuples:
         case Triplets(anchor=anchor, positive=positive, negative=negative):
             kept = anchor < batch_size
-            return Triplets(anchor[kept], positive[kept], negative[kept], batch_size)
+            return Triplets(anchor[kept], positive[kept], negative[kept], batch_size=batch_size)
         case Pairs(pos_anchor=pos_anchor, positive=positive, neg_anchor=neg_anchor, negative=negative):
             near, far = pos_anchor < batch_size, neg_anchor < batch_size
-            return Pairs(pos_anchor[near], positive[near], neg_anchor[far], negative[far], batch_size)
+            return Pairs(
+                pos_anchor[near], positive[near], neg_anchor[far], negative[far], batch_size=batch_size
+            )
 
 
-def rows_of_batch(tuples: Tuples | None) -> slice:
-    """Which samples are the batch: all of them, or those before a memory.
+def of_batch(values: Tensor, tuples: Tuples | None) -> Tensor:
+    """Those of the samples' values (N x anything) that are the batch's: all, or those before a memory.
 
     Example:
-        >>> rows_of_batch(None)
-        slice(None, None, None)
+        >>> from torch import tensor
+        >>> of_batch(tensor([1.0, 2.0]), None)
+        tensor([1., 2.])
     """
-    return slice(None if tuples is None else tuples.batch_size)
+    if tuples is None or tuples.batch_size is None:
+        return values
+    return values[: tuples.batch_size]

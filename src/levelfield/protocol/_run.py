@@ -150,6 +150,7 @@ def _write_index(store: Store, resolved: Resolved, selections: dict[str, Path]) 
             searches={method.name: search_id(resolved, method) for method in resolved.methods},
             selections={name: file.stem for name, file in selections.items()},
             plugins=dict(resolved.plugins),
+            notes=resolved.notes,
         )
     )
 

@@ -154,6 +154,7 @@ class Index(Record):
         searches: The name of each method's search.
         selections: The name of each frozen selection.
         plugins: The hash of each plug-in file and entry point that was loaded.
+        notes: What was adapted to the data, one sentence each.
     """
 
     experiment: Experiment
@@ -164,6 +165,7 @@ class Index(Record):
     searches: dict[str, str]
     selections: dict[str, str]
     plugins: dict[str, str] = Field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def selection_id(self, method: str) -> str:
         """The name of a method's confirmation, which the name of its selection ends in."""

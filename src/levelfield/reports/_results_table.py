@@ -186,7 +186,7 @@ def ledger_table(comparison: Comparison) -> Table:
 
 def warnings(comparison: Comparison) -> list[str]:
     """What a reader must know before trusting the table."""
-    found = []
+    found = list(comparison.notes)
     trials = {result.method: len(result.trials) for result in comparison.trained}
     if len(set(trials.values())) > 1:
         budgets = ", ".join(f"{method} {count}" for method, count in trials.items())
