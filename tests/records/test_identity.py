@@ -145,12 +145,11 @@ from levelfield.data import transforms
 @dataclass(frozen=True)
 class Shift:
     shift: int
-    train: bool
     def __call__(self, images, generator):
         return torch.stack(list(images)).roll(self.shift, -1)
 @transforms.register("my_transform")
 def my_transform(*, train: bool, shift: int = 0):
-    return Shift(shift, train)
+    return Shift(shift)
 """,
         "FRS",
     ),
