@@ -75,6 +75,9 @@ def _best(comparison: Comparison, setting: str, measure: Measure) -> set[str]:
 def _note(comparison: Comparison, result: Result) -> str:
     if result.method == comparison.baseline:
         return "before training"
+    failed = [repeat.selection.failed for repeat in result.repeats if repeat.selection.failed]
+    if len(failed) == len(result.repeats):
+        return failed[0]
     searches = f"{len(result.repeats)} x " if len(result.repeats) > 1 else ""
     parts = [f"{searches}{len(result.trials)} trials"]
     if result.diverged:
