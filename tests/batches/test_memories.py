@@ -122,3 +122,54 @@ def test_pairs_of_anchors_are_all_pairs_of_the_first_samples():
     keep = everything.neg_anchor < 2
     assert torch.equal(found.neg_anchor, everything.neg_anchor[keep])
     assert torch.equal(found.negative, everything.negative[keep])
+
+
+PAIR_LOSSES = [name for name in losses.registry.names() if losses.registry[name].card.tuples == "pairs"]
+
+
+def joined(memory_size, *, seed=0):
+    """A batch of 8, and behind it a memory."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(8 + memory_size, 6, generator=generator, dtype=torch.float64)
+    return x.requires_grad_(), torch.arange(8 + memory_size) % 4
+
+
+@pytest.mark.parametrize("name", PAIR_LOSSES)
+def test_a_memory_that_no_pair_reaches_changes_nothing(name):
+    """A mean over samples, and a regulariser, is one over the batch, however large the memory is."""
+    x, labels = joined(64)
+    loss = losses.create(name)
+    batch = miners.pairs_of_anchors(labels[:8], 8)
+    alone, with_memory = loss(x[:8], labels[:8], batch), loss(x, labels, batch)
+    torch.testing.assert_close(with_memory, alone)
+    gradient, wanted = torch.autograd.grad(with_memory, x)[0], torch.autograd.grad(alone, x)[0]
+    torch.testing.assert_close(gradient, wanted)
+    assert not gradient[8:].any()
+
+
+def test_multi_similarity_with_a_memory_is_a_mean_over_the_batch():
+    x, labels = joined(64)
+    pairs = miners.pairs_of_anchors(labels, 8)
+    expected = 0.0
+    points = F.normalize(x.detach())
+    for anchor in range(8):
+        s = points @ points[anchor]
+        positive = (labels == labels[anchor]) & (torch.arange(len(labels)) != anchor)
+        pull = torch.log1p(torch.exp(-2.0 * (s[positive] - 0.5)).sum()) / 2.0
+        push = torch.log1p(torch.exp(50.0 * (s[labels != labels[anchor]] - 0.5)).sum()) / 50.0
+        expected += float(pull + push) / 8
+    assert losses.create("multi_similarity")(x, labels, pairs).item() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", ["multi_similarity", "hard", "semihard", "rho_switch"])
+def test_a_miner_chooses_from_batch_and_memory_with_anchors_in_the_batch(name):
+    x, labels = joined(64)
+    everything = miners.create(name)(x, labels)
+    mined = miners.with_anchors_in_batch(everything, 8)
+    anchors = [mined.anchor] if isinstance(mined, miners.Triplets) else [mined.pos_anchor, mined.neg_anchor]
+    others = mined.negative
+    assert all((anchor < 8).all() for anchor in anchors)
+    assert (others >= 8).any()
+    assert mined.batch_size == 8
+    value = losses.create("contrastive")(x, labels, mined)
+    assert torch.isfinite(value) and value > 0

@@ -81,3 +81,12 @@ def test_entries_that_agree_weigh_one():
 def test_a_bad_alpha_is_refused():
     with pytest.raises(UsageError, match="alpha"):
         mix(torch.zeros(2, 1), torch.arange(2), alpha=0.0, generator=generator())
+
+
+@pytest.mark.parametrize("size", [2, 3, 8])
+def test_nobody_is_its_own_partner_and_everybody_is_one(size):
+    labels = torch.arange(size)
+    for seed in range(50):
+        mixed = mix(torch.zeros(size, 1), labels, generator=generator(seed))
+        assert not (mixed.partner_labels == labels).any()
+        assert sorted(mixed.partner_labels.tolist()) == labels.tolist()

@@ -12,6 +12,7 @@ from levelfield.config._load import build
 from levelfield.data import splits, transforms
 from levelfield.errors import UsageError
 from levelfield.methods import check_sense
+from levelfield.protocol._resolve import _method
 
 MLRC_METHODS = [
     "contrastive",
@@ -54,7 +55,7 @@ def test_everything_a_preset_names_exists(preset: str, dataset: str) -> None:
             miners.registry[method.miner]
         check_sense(method, samples_per_class=method.with_samples(experiment.batch))
         assert method.defaults(dataset).keys() == method.space.keys()
-        if experiment.hyperparameters.startswith("published"):
+        if experiment.hyperparameters.startswith("published") and method.space:
             published.optimum(method.name, dataset, source=experiment.hyperparameters.partition(":")[2])
 
 
@@ -115,6 +116,40 @@ def test_the_thesis_schedules(dataset: str, trunk: str, expected: tuple[float, i
     schedule = experiment.schedule
     found = (experiment.optimizer.lr, schedule.step_size, schedule.gamma, experiment.batch.size)
     assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("method", "dataset", "values"),
+    [
+        ("arcface", "cub200", {"scale": 16.0, "loss_lr": 5e-4}),
+        ("soft_triple", "cub200", {"centers": 2, "la": 8.0}),
+        ("multi_similarity_miner", "cars196", {"beta": 40.0}),
+        ("histogram", "sop", {"num_bins": 11}),
+        ("histogram", "cub200", {"num_bins": 65}),
+        ("quadruplet", "cub200", {"margin_1": 1.0, "miner.cutoff": 0.5}),
+        ("proxy_nca", "cub200", {"softmax_scale": 9.0, "loss_lr": 5e-4}),
+        ("r_contrastive", "cub200", {"miner.p_switch": 0.4}),
+        ("r_triplet", "cub200", {"miner.p_switch": 0.4}),
+        ("r_snr", "cub200", {"miner.p_switch": 0.3}),
+        ("r_margin", "sop", {"miner.p_switch": 0.15, "beta": 1.2}),
+        ("margin_b06", "cub200", {"beta": 0.6}),
+        ("triplet_semihard", "cub200", {"miner.fallback": True}),
+    ],
+)
+def test_revisiting_starts_from_the_studys_own_values(
+    method: str, dataset: str, values: dict[str, Any]
+) -> None:
+    experiment = load("revisiting", dataset={"name": dataset})
+    fixed = _method(experiment, experiment.method(method)).fixed
+    assert {name: fixed[name] for name in values} == values
+
+
+@pytest.mark.parametrize(
+    ("method", "p_switch"), [("r_contrastive", 0.4), ("r_triplet", 0.4), ("r_snr", 0.3), ("r_margin", 0.35)]
+)
+def test_rho_regularised_methods_recommend_the_studys_probability(method: str, p_switch: float) -> None:
+    spec = Experiment.build(name="x", preset="demo", methods=[method]).methods[0]
+    assert methods.resolve(spec).defaults("cub200")["miner.p_switch"] == p_switch
 
 
 def test_ones_own_values_lie_over_the_rules() -> None:

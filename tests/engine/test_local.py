@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,14 +17,7 @@ from levelfield import engine
 from levelfield.config import EngineSpec
 from levelfield.engine import Engine, Runner
 from levelfield.errors import RunError, UsageError
-
-
-def leave(code: int) -> None:
-    sys.exit(code)
-
-
-def be_killed(_: int) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
+from odd_jobs import be_killed, leave
 
 
 @pytest.mark.parametrize("workers", [0, 1])

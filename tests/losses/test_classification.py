@@ -196,12 +196,12 @@ def test_refuses_what_does_not_fit():
         ("normalized_softmax", {"temperature": 0.0}, "temperature must be above 0"),
         ("arcface", {"margin": 200.0}, "margin is an angle in degrees"),
         ("arcface", {"scale": -1.0}, "scale must be above 0"),
-        ("sphereface", {"margin": 2.5}, "margin must be a whole number"),
-        ("soft_triple", {"centers": 0}, "centers must be a whole number"),
+        ("sphereface", {"margin": 2.5}, "takes a whole number"),
+        ("soft_triple", {"centers": 0}, "centers = 0, but it takes a whole number from 1"),
         ("soft_triple", {"reg_weight": -0.1}, "reg_weight must be 0 or more"),
         ("cross_entropy", {"label_smoothing": 1.0}, "label_smoothing must be"),
-        ("proxy_proxy", {"variant": 3}, "variant must be 1 or 2"),
-        ("cosface", {"reduction": "avg"}, 'unknown reduction "avg"'),
+        ("proxy_proxy", {"variant": 3}, "one of 1, 2"),
+        ("cosface", {"reduction": "avg"}, "one of mean, sum"),
     ],
 )
 def test_refuses_wrong_options(name, options, message):

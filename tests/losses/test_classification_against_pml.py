@@ -100,31 +100,3 @@ def test_soft_triple_adds_their_regularizer_up_to_the_constant_under_the_root():
     )
     embeddings, labels = batch()
     torch.testing.assert_close(ours(embeddings, labels), theirs(embeddings, labels), rtol=1e-5, atol=1e-5)
-
-
-def test_proxy_nca_leaves_the_own_proxy_out_of_the_denominator_and_theirs_does_not():
-    ours, theirs, _ = both(
-        "proxy_nca", {"softmax_scale": 8.0}, "ProxyNCALoss", {"softmax_scale": 8.0}, "proxies"
-    )
-    embeddings, labels = batch()
-    assert ours(embeddings, labels) < theirs(embeddings, labels)
-    on_the_proxy = ours.weights.detach()[labels]
-    assert ours(on_the_proxy, labels) < 0 < theirs(on_the_proxy, labels)
-
-
-def test_arcface_gradient_is_right_at_angles_where_their_arccos_cuts_it():
-    """A thousandth of a degree from the weight the cosine is 1 in float32, but the chord is not 0."""
-    labels, near = torch.tensor([0]), torch.tensor([[1.0, 1.7e-5]])
-
-    def gradient(loss, dtype):
-        x = near.to(dtype).requires_grad_()
-        (result,) = torch.autograd.grad(loss(x, labels), x)
-        return result.double()
-
-    ours = losses.create("arcface", num_classes=2, embedding_size=2, margin=30.0, scale=1.0)
-    theirs = pml_losses.ArcFaceLoss(num_classes=2, embedding_size=2, margin=30.0, scale=1.0)
-    ours.weights.data, theirs.W.data = torch.eye(2), torch.eye(2)
-    exact = gradient(theirs, torch.float64)
-    theirs.W.data = torch.eye(2)
-    torch.testing.assert_close(gradient(ours, torch.float32), exact, rtol=1e-3, atol=1e-6)
-    assert (gradient(theirs, torch.float32) - exact).norm() > 0.1 * exact.norm()

@@ -94,11 +94,6 @@ def test_every_recipe_trains(name: str) -> None:
         ({"name": "x", "loss": "multi_similarity", "miner": "rho_switch"}, 4, "rho_switch is defined for"),
         ({"name": "x", "loss": "arcface", "set": {"memory.capacity": 64}}, 1, "losses of pairs"),
         (
-            {"name": "x", "loss": "contrastive", "miner": "hard", "set": {"memory.capacity": 64}},
-            4,
-            "leave miner hard out",
-        ),
-        (
             {"name": "x", "loss": "contrastive", "sampler": "gc", "set": {"mixup.alpha": 2.0}},
             4,
             "must not be remembered",

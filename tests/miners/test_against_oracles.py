@@ -114,11 +114,11 @@ def test_softhard_draws_one_triplet_for_every_anchor_that_has_any(batch, seed):
     assert Counter(a for a, _, _ in found) == Counter({a for a, _, _ in allowed})
 
 
-@given(batches(), st.integers(0, 99), st.sampled_from([0.1, 0.5, 3.0]))
+@given(batches(), st.integers(0, 99), st.sampled_from([0.1, 0.5, 3.0]), st.booleans())
 @exactly
-def test_strict_semihard_draws_one_triplet_for_every_pair_that_has_any(batch, seed, margin):
-    found = triplet_set(mine("semihard", *batch, margin=margin, seed=seed))
-    allowed = oracle.semihard_strict(*batch, margin=margin)
+def test_strict_semihard_draws_one_triplet_for_every_pair_that_has_any(batch, seed, margin, squared):
+    found = triplet_set(mine("semihard", *batch, margin=margin, squared=squared, seed=seed))
+    allowed = oracle.semihard_strict(*batch, margin=margin, squared=squared)
     assert found <= allowed
     assert Counter((a, p) for a, p, _ in found) == Counter({(a, p) for a, p, _ in allowed})
 
@@ -135,6 +135,26 @@ def test_relaxed_semihard_draws_a_negative_beyond_a_random_positive(batch, seed)
         beyond = {p for anchor, p, _ in allowed if anchor == a}
         positives = oracle.positives_of(batch[1], a)
         assert not positives or set(positives) - beyond, "left out, though every positive has a negative"
+
+
+@given(batches(), st.integers(0, 99), st.sampled_from(["strict", "relaxed", "softhard"]))
+@exactly
+def test_a_fallback_leaves_no_anchor_out_and_changes_nothing_else(batch, seed, kind):
+    name, options = ("softhard", {}) if kind == "softhard" else ("semihard", {"mode": kind, "margin": 0.1})
+    found = triplet_set(mine(name, *batch, fallback=True, seed=seed, **options))
+    plain = triplet_set(mine(name, *batch, seed=seed, **options))
+    everything = set(oracle.all_triplets(batch[1]))
+    assert plain <= found <= everything
+    key = 2 if kind == "strict" else 1  # a triplet for every pair, or for every anchor
+    assert {triplet[:key] for triplet in found} == {triplet[:key] for triplet in everything}
+
+
+def test_collapsed_classes_give_triplets_with_a_fallback_only():
+    """Both classes in a place of their own, far apart: nothing is semi-hard, nothing is hard."""
+    embeddings, labels = torch.eye(2).repeat_interleave(4, 0), torch.arange(2).repeat_interleave(4)
+    for name in ("semihard", "softhard"):
+        assert len(miners.create(name)(embeddings, labels).anchor) == 0
+        assert len(miners.create(name, fallback=True)(embeddings, labels).anchor) > 0
 
 
 @given(batches(), st.integers(0, 99))

@@ -33,7 +33,7 @@ def batch(size=24, dimensions=16, per_class=4, dtype=torch.float32):
 
 
 def columns(tuples):
-    return [getattr(tuples, name) for name in tuples.__dataclass_fields__]
+    return list(tuples.indices)
 
 
 def listed(tuples):

@@ -17,7 +17,7 @@ def batch(size=64, per_class=4):
 
 
 def listed(tuples):
-    return [getattr(tuples, name).tolist() for name in tuples.__dataclass_fields__]
+    return [column.tolist() for column in tuples.indices]
 
 
 @pytest.mark.parametrize("inner", ["distance_weighted", "hard", "all", "multi_similarity"])

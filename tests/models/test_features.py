@@ -83,11 +83,13 @@ def dataset_of(source: CountingImages, fingerprint: str = "fingerprint") -> Data
     return Dataset("counted", source, np.zeros(len(source), dtype=np.int64), ("all",), fingerprint)
 
 
-def compute(folder: Path, source: CountingImages | None = None, **options: Any) -> FeatureStore:
+def compute(folder: Path, pictures: CountingImages | None = None, **options: Any) -> FeatureStore:
     rows = options.pop("rows", None)
-    dataset = dataset_of(images() if source is None else source, options.pop("fingerprint", "fingerprint"))
+    dataset = dataset_of(
+        images() if pictures is None else pictures, options.pop("fingerprint", "fingerprint")
+    )
     dataset = dataset if rows is None else dataset.select(np.array(rows))
-    return cached_features(folder, **({"embedder": embedder(), "dataset": dataset} | options))
+    return cached_features(folder, **({"source": embedder(), "dataset": dataset} | options))
 
 
 def rows_read(folder: Path, **options: Any) -> set[int]:
@@ -106,7 +108,7 @@ def test_the_store_holds_the_features_of_the_embedder(tmp_path: Path) -> None:
     with torch.inference_mode():
         expected = embedder().eval().features(images().pixels)
     assert torch.allclose(store.all(), expected, atol=1e-5)
-    assert (len(store), store.num_features, store.views) == (COUNT, 16, 0)
+    assert (len(store), store.item, store.views) == (COUNT, (16,), 0)
     rows = np.array([19, 3, 3, 0])
     assert torch.equal(store.batch(rows), store.all()[torch.as_tensor(rows)])
 
@@ -121,8 +123,8 @@ def test_a_second_call_reads_no_image(tmp_path: Path) -> None:
     [
         {"fingerprint": "other"},
         {"rows": [*range(1, COUNT), 0]},
-        {"embedder": embedder(seed=1)},
-        {"embedder": embedder(pooling="max")},
+        {"source": embedder(seed=1)},
+        {"source": embedder(pooling="max")},
         {"transform": "test_noise"},
     ],
 )
@@ -212,14 +214,14 @@ def test_features_that_are_not_finite_are_refused(tmp_path: Path) -> None:
     model = embedder()
     model.trunk.network[3][2].weight.data.fill_(float("inf"))
     with pytest.raises(RunError, match="not finite for image 0"):
-        compute(tmp_path, embedder=model)
+        compute(tmp_path, source=model)
 
 
 def test_a_trunk_must_say_how_it_was_made(tmp_path: Path) -> None:
     model = embedder()
     model.trunk.made_from = None
     with pytest.raises(UsageError, match=r"not made by levelfield\.models\.create_trunk"):
-        compute(tmp_path, embedder=model)
+        compute(tmp_path, source=model)
 
 
 def test_a_negative_number_of_views_is_one_clear_line(tmp_path: Path) -> None:
@@ -279,7 +281,7 @@ def test_options_of_a_trunk_that_leave_its_weights_alone_make_new_features(
 
     def features(folder: Path, **chosen: Any) -> Tensor:
         trunk = models.create_trunk("timm:resnet10t", in_channels=1, **chosen)
-        return compute(folder, embedder=models.build(trunk=trunk)).all().clone()
+        return compute(folder, source=models.build(trunk=trunk)).all().clone()
 
     plain = features(tmp_path)
     changed = features(tmp_path, **options)

@@ -112,11 +112,14 @@ def contrastive(x, y, tuples, *, pos_margin=0.0, neg_margin=1.0, normalize=True,
     return reduced(pull, reduction, x) + reduced(push, reduction, x)
 
 
-def triplet(x, y, tuples, *, margin=0.2, smooth=False, normalize=True, reduction="mean_nonzero"):
+def triplet(
+    x, y, tuples, *, margin=0.2, smooth=False, squared=False, normalize=True, reduction="mean_nonzero"
+):
     v = unit(x) if normalize else x
+    power = 2 if squared else 1
     losses = []
     for a, p, n in triplets(y, tuples):
-        violation = distance(v, a, p) - distance(v, a, n) + margin
+        violation = distance(v, a, p) ** power - distance(v, a, n) ** power + margin
         losses.append(log_one_plus_sum_exp([violation], x) if smooth else hinge(violation))
     return reduced(losses, reduction, x)
 
@@ -381,11 +384,10 @@ def recall_at_k(
         mates = others_of(a, positives)
         if mates:
             s = [v[a] @ row for row in v]
-            everyone = [j for j in range(len(x)) if j != a]
-            ranks = [_soft_rank(s, p, everyone, rank_temperature) for p in mates]
-            shares = [
-                torch.stack([torch.sigmoid((depth - r) / recall_temperature) for r in ranks]).mean()
-                for depth in k
-            ]
-            losses.append(1 - torch.stack(shares).mean())
+            ranks = [_soft_rank(s, p, range(len(x)), rank_temperature) for p in mates]
+            recalls = []
+            for depth in (min(each, len(x)) for each in k):
+                hits = torch.stack([torch.sigmoid((depth - r) / recall_temperature) for r in ranks]).sum()
+                recalls.append(hits.clamp(max=depth) / min(depth, len(mates)))
+            losses.append(1 - torch.stack(recalls).mean())
     return reduced(losses, reduction, x)

@@ -67,12 +67,15 @@ def easy_positive(points: np.ndarray, labels: np.ndarray, *, negatives: str) -> 
     return found
 
 
-def semihard_strict(points: np.ndarray, labels: np.ndarray, *, margin: float) -> set[Triplet]:
+def semihard_strict(
+    points: np.ndarray, labels: np.ndarray, *, margin: float, squared: bool = False
+) -> set[Triplet]:
     """Every triplet that may be drawn."""
+    power = 2 if squared else 1
     return {
         (a, p, n)
         for a, p, n in all_triplets(labels)
-        if 0 < distance(points, a, n) ** 2 - distance(points, a, p) ** 2 < margin
+        if 0 < distance(points, a, n) ** power - distance(points, a, p) ** power < margin
     }
 
 

@@ -123,7 +123,7 @@ embedder = lf.models.build(trunk=lf.models.create_trunk("edited_trunk", in_chann
 dataset = lf.data.load("toy_images")
 for folder in ("shared", "alone " + Path(sys.argv[1]).name):
     store = cached_features(
-        Path(sys.argv[1]).parent / folder, embedder=embedder, dataset=dataset, transform="edited_transform"
+        Path(sys.argv[1]).parent / folder, source=embedder, dataset=dataset, transform="edited_transform"
     )
     print(store.all().double().sum().item(), store.all()[0].tolist())
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any, get_args
 
@@ -37,17 +38,25 @@ FIELDS: dict[str, tuple[Any, str]] = {
     "trunk.mode": ("finetune", "FRS"),  # then there are no features
     "trunk.freeze_bn": ("statistics", "RS"),
     "trunk.views": (1, "FRS"),
+    "trunk.cut": ("2", "FRS"),
+    "trunk.lora.rank": (2, "RS"),
+    "trunk.lora.alpha": (2.0, "RS"),
+    "trunk.lora.targets": (["1"], "RS"),
     "head.size": (4, "RS"),
     "head.kind": ("mlp", "RS"),
     "head.pooling": ("max", "FRS"),
     "head.normalize": (False, "RS"),
+    "head.init": ("pca", "RS"),
     "transform.name": ("none", "FRS"),
     "batch.size": (9, "RS"),
     "batch.samples_per_class": (2, "RS"),
     "batch.samples_per_class_classification": (1, "RS"),
+    "batch.adapt": (True, ""),  # what comes of it is in the recipe
     "optimizer.name": ("sgd", "RS"),
     "optimizer.lr": (1e-2, "RS"),
     "optimizer.head_lr": (1e-2, "RS"),
+    "optimizer.lr_classification": (1e-2, ""),  # of losses of the other kind
+    "optimizer.head_lr_classification": (1e-2, ""),
     "optimizer.weight_decay": (0.5, "RS"),
     "optimizer.loss_weight_decay": (0.5, "RS"),
     "optimizer.momentum": (0.5, "RS"),
@@ -64,6 +73,7 @@ FIELDS: dict[str, tuple[Any, str]] = {
     "training.accumulate": (2, "RS"),
     "training.clip_norm": (1.0, "RS"),
     "training.compile": (True, "RS"),
+    "training.chunk": (4, "RS"),
     "metrics": (["nmi"], ""),
     "methods.name": ("another_name", ""),
     "methods.loss": ("contrastive", "RS"),
@@ -73,9 +83,11 @@ FIELDS: dict[str, tuple[Any, str]] = {
     "methods.space": ({"weight": [0.0, 0.5]}, "S"),
     "methods.samples_per_class": (2, "RS"),
     "hyperparameters": ("defaults", "RS"),  # fixes them
+    "search.repeats": (2, ""),  # more searches, each with a name of its own
     "search.trials": (9, ""),
     "search.sampler": ("tpe", "S"),
     "search.first": ("defaults", "S"),
+    "search.ranges": ("published", ""),  # not of a method that the study has not; the space is in the name
     "search.parallel": (2, "S"),
     "search.prune": (True, "S"),
     "search.storage": ("sqlite:///x.db", ""),
@@ -133,12 +145,11 @@ from levelfield.data import transforms
 @dataclass(frozen=True)
 class Shift:
     shift: int
-    train: bool
     def __call__(self, images, generator):
         return torch.stack(list(images)).roll(self.shift, -1)
 @transforms.register("my_transform")
 def my_transform(*, train: bool, shift: int = 0):
-    return Shift(shift, train)
+    return Shift(shift)
 """,
         "FRS",
     ),
@@ -278,10 +289,10 @@ def names_of(values: dict[str, Any]) -> dict[str, str | None]:
     method = resolved.methods[0]
     spec = resolved.run_spec(method, {}, fold=0, seed=resolved.seed("search", 0, 0))
     features = None
-    if spec.trunk.mode == "frozen":
+    if spec.trunk.mode in ("frozen", "tail"):
         dataset = development(spec, resolved.resources).dataset
         resources = resolved.resources.__class__(weights=resolved.resources.weights)
-        embedder, options = _workspace._feature_maker(spec, resources, train=True)
+        embedder, options = _workspace.feature_source(spec, resources, train=True)
         features = feature_id(feature_identity(embedder, dataset, **options))
     return {"F": features, "R": spec.run_id, "S": search_id(resolved, method)}
 
@@ -292,6 +303,8 @@ def changed(before: dict[str, str | None], after: dict[str, str | None]) -> str:
 
 def with_value(values: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     section, _, field = path.partition(".")
+    if "." in field:
+        return values | {section: with_value(values[section], field, value)}
     if not field:
         return values | {section: value}
     if section == "methods":
@@ -331,11 +344,18 @@ def test_what_a_run_depends_on_is_in_its_name(values: dict[str, Any], tmp_path: 
         if path in ("methods.name", "methods.loss", "methods.miner", "methods.sampler"):
             parts = {"loss": "my_loss", "miner": "my_miner", "sampler": "my_sampler"}
             start = values | {"methods": [{"name": "put_together", **parts}]}
+        if path == "trunk.cut":
+            start = values | {"trunk": values["trunk"] | {"mode": "tail", "cut": "3", "views": 1}}
+        if path.startswith("trunk.lora."):
+            trunk = {"name": "mlp", "in_channels": 1, "image_size": 16, "mode": "lora", "lora": {}}
+            start = values | {"trunk": trunk}
         if path == "engine.queue":
             start = values | {"engine": {"name": "mine"}}
         other = with_value(start, path, special.get(path, value))
         if path == "preset":
-            other = {key: value for key, value in other.items()} | {"schedule": {"name": "constant"}}
+            other = Experiment.build(**values).model_dump(mode="json") | {
+                "preset": value
+            }  # nothing left open
         if path == "trunk.name":
             other["trunk"] = {"name": "conv4", "mode": "frozen", "in_channels": 1, "width": 4}
         reference = before if start is values else names_of(start)
@@ -380,7 +400,9 @@ def test_the_version_of_a_family_is_in_the_name(values: dict[str, Any], monkeypa
     pytest.importorskip("pytorch_metric_learning")
     values["methods"] = [{"name": "circle", "loss": "pml:CircleLoss", "set": {"m": 0.4, "gamma": 80.0}}]
     before = names_of(values)
-    monkeypatch.setattr(sources.metadata, "version", lambda _: "99.0")
+    real = metadata.version
+    family = "pytorch-metric-learning"
+    monkeypatch.setattr(metadata, "version", lambda name: "99.0" if name == family else real(name))
     assert changed(before, names_of(values)) == "RS"
 
 

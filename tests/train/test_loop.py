@@ -12,6 +12,7 @@ from levelfield.records import RunFolder, RunSpec
 from levelfield.train import _loop, checkpoint, run_job
 from one_run import files, job
 
+CONV = {"name": "conv4", "width": 4, "in_channels": 1}
 VARIANTS: dict[str, dict[str, Any]] = {
     "plain": {},
     "accumulate": {
@@ -30,6 +31,21 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "proxies": {"method": {"name": "soft_triple"}},
     "embedded sampler": {"method": {"name": "x", "loss": "triplet", "sampler": "gc"}},
     "frozen": {"trunk": {"name": "conv4", "width": 4, "in_channels": 1, "mode": "frozen", "views": 2}},
+    "tail": {"trunk": CONV | {"mode": "tail", "from": "2", "views": 2}},
+    "tail with a fitted head": {
+        "trunk": CONV | {"mode": "tail", "from": "3"},
+        "head": {"size": 8, "init": "pca"},
+    },
+    "fitted head": {"head": {"size": 8, "init": "whitening"}},
+    "norm": {"trunk": CONV | {"mode": "norm"}},
+    "bitfit": {"trunk": CONV | {"mode": "bitfit"}},
+    "lora": {
+        "trunk": {"name": "mlp", "in_channels": 1, "image_size": 16, "mode": "lora", "lora": {"rank": 2}}
+    },
+    "chunk": {
+        "trunk": CONV | {"freeze_bn": True},
+        "training": {"max_epochs": 4, "iterations_per_epoch": 4, "evaluate_every": 1, "chunk": 5},
+    },
 }
 
 

@@ -54,7 +54,7 @@ class Mixture:
 
 
 def mix(features: Tensor, labels: Tensor, *, alpha: float = 2.0, generator: torch.Generator) -> Mixture:
-    """Blend each sample of a batch with a random other one.
+    """Blend each sample of a batch with a random other one; every sample is mixed in once.
 
     Use it on the images, on a hidden layer or on the pooled features (the step that works with any trunk)::
 
@@ -75,7 +75,11 @@ def mix(features: Tensor, labels: Tensor, *, alpha: float = 2.0, generator: torc
     """
     if not alpha > 0:
         raise UsageError(f"mixup: alpha must be above 0, got {alpha}")
-    partner = torch.randperm(len(labels), generator=generator).to(labels.device)
+    # Each sample's partner is the next one in a random circle, so that nobody is its own.
+    circle = torch.randperm(len(labels), generator=generator)
+    partner = torch.empty_like(circle)
+    partner[circle] = circle.roll(1)
+    partner = partner.to(labels.device)
     # PyTorch draws no beta variates from a local generator.
     seed = int(torch.randint(2**62, (1,), generator=generator))
     weight = float(np.random.default_rng(seed).beta(alpha, alpha))

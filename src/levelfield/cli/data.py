@@ -70,7 +70,7 @@ def check(
     from levelfield.data.contact_sheet import contact_sheet
     from levelfield.data.splits import create
 
-    options = _options(option or []) | ({} if root is None else {"root": root})
+    options = _options(option or []) | ({} if root is None else {"root": str(root)})
     dataset = data.load(name, **options)
     plan = create(
         split, dataset.labels, is_test=dataset.is_test, is_validation=dataset.is_validation, **_lenient(split)

@@ -51,7 +51,9 @@ def prepare(
     from levelfield.data import store
 
     side = _side(resize)
-    dataset = data.load(name, **dataset_options(option or []), **({} if root is None else {"root": root}))
+    dataset = data.load(
+        name, **dataset_options(option or []), **({} if root is None else {"root": str(root)})
+    )
     try:
         with _bar(f"preparing {name}", quiet=quiet or as_json) as progress:
             path = store.prepare(

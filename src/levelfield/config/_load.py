@@ -192,4 +192,4 @@ def _fields_at(location: tuple[int | str, ...]) -> list[str]:
         if not nested:
             return []
         model = nested[0]
-    return list(model.model_fields)
+    return [field.alias or name for name, field in model.model_fields.items()]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from levelfield.errors import UsageError
 from levelfield.options import LARGEST, Size
@@ -49,15 +49,57 @@ class SplitSpec(Plugin):
     name: str = "class_disjoint"
 
 
+class LoraSpec(Section):
+    """Low-rank additions to the weights of some layers, which alone are trained.
+
+    ``targets`` are the last parts of layers' names, such as "qkv"; without them every linear layer is one.
+    ``alpha`` is the size of the addition: it is multiplied by alpha / rank.
+    """
+
+    rank: Size = 8
+    alpha: float = Field(default=8.0, gt=0)
+    targets: tuple[str, ...] = ()
+
+
 class TrunkSpec(Plugin):
-    """The network before the head; ``frozen`` trains the head on features computed once."""
+    """The network before the head, and how much of it is trained.
+
+    ``mode``: "finetune" trains all of it. "frozen" trains nothing, and the head learns from features computed
+    once. "tail" trains from the module that ``from`` names to the end, on activations computed once. "lora"
+    trains low-rank additions (``lora``), "bitfit" the biases, "norm" the norm layers.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True)
 
     weights: str = "none"
-    mode: Literal["finetune", "frozen"] = "finetune"
+    mode: Literal["finetune", "frozen", "tail", "lora", "bitfit", "norm"] = "finetune"
+    cut: str | None = Field(
+        default=None, alias="from", description="in tail mode: the first module that is trained"
+    )
     freeze_bn: bool | Literal["train", "statistics", "all"] = False
     views: int = Field(
-        default=0, ge=0, le=1000, description="augmented views per image in frozen mode; 0 = centre crop"
+        default=0,
+        ge=0,
+        le=1000,
+        description="augmented views per image in frozen and tail mode; 0 = centre crop",
     )
+    lora: LoraSpec | None = None
+
+    @model_validator(mode="after")
+    def _settings_of_other_modes(self) -> TrunkSpec:
+        if self.mode == "tail" and not self.cut:
+            raise ValueError(
+                "tail mode needs `from`, the first module to train; `levelfield ls cuts` lists them"
+            )
+        if self.mode != "tail" and self.cut:
+            raise ValueError(
+                f"`from` belongs to mode tail, not to {self.mode}; set it to null, or the mode to tail"
+            )
+        if self.mode != "lora" and self.lora is not None:
+            raise ValueError(
+                f"`lora` belongs to mode lora, not to {self.mode}; leave it out, or set the mode to lora"
+            )
+        return self
 
     @property
     def bn_mode(self) -> Literal["train", "statistics", "all"]:
@@ -68,12 +110,19 @@ class TrunkSpec(Plugin):
 
 
 class HeadSpec(Section):
-    """Pooling, projection and L2 norm."""
+    """Pooling, projection and L2 norm.
+
+    ``normalize`` says whether the loss sees embeddings of unit length; left out, each method's loss decides
+    (its card's ``embedding``). Evaluation is by cosine in any case.
+    ``init`` says where the projection starts: at random, or at directions fitted to the features that the
+    untrained trunk gives for the fold's training images.
+    """
 
     size: Size = 128
     kind: Literal["linear", "mlp", "none"] = "linear"
     pooling: Literal["avg", "max", "avg+max", "gem"] = "avg"
-    normalize: bool = True
+    normalize: bool | None = None
+    init: Literal["random", "pca", "whitening", "orthogonal"] = "random"
 
 
 class TransformSpec(Plugin):
@@ -83,22 +132,48 @@ class TransformSpec(Plugin):
 
 
 class BatchSpec(Section):
-    """Batches of ``size``; classification losses may want another number of samples per class."""
+    """Batches of ``size``; classification losses may want another number of samples per class.
+
+    With ``adapt``, classes of which there are too few to fill a batch give more samples each, and a note says
+    so; without it that is an error.
+    """
 
     size: Size = 32
     samples_per_class: Size = 4
     samples_per_class_classification: Size = 1
+    adapt: bool = False
 
 
 class OptimizerSpec(Section):
-    """The optimiser of trunk and head. Loss parameters have a rate of their own, per method."""
+    """The optimiser of trunk and head. Loss parameters have a rate of their own, per method.
+
+    ``head_lr`` is the head's rate where it differs from that of the trunk. Classification losses may want
+    other rates than those that compare the samples of a batch.
+    """
 
     name: Literal["rmsprop", "adam", "adamw", "sgd"] = "rmsprop"
     lr: float = Field(default=1e-6, gt=0)
     head_lr: float | None = Field(default=None, gt=0)
+    lr_classification: float | None = Field(default=None, gt=0)
+    head_lr_classification: float | None = Field(default=None, gt=0)
     weight_decay: float = Field(default=1e-4, ge=0)
     loss_weight_decay: float = Field(default=0.0, ge=0)
     momentum: float = Field(default=0.0, ge=0, lt=1)
+
+    def for_losses(self, kind: str) -> OptimizerSpec:
+        """The optimiser of losses of ``kind`` "embedding" or "classification", without the other's rates.
+
+        Example:
+            >>> OptimizerSpec(lr=1e-4, lr_classification=1e-3).for_losses("classification").lr
+            0.001
+        """
+        lr, head_lr = self.lr, self.head_lr
+        if kind == "classification":
+            lr = self.lr_classification or lr
+            head_lr = self.head_lr_classification or head_lr
+        return self.model_copy(
+            update={"lr": lr, "head_lr": head_lr, "lr_classification": None, "head_lr_classification": None}
+        )
 
 
 class ScheduleSpec(Section):
@@ -113,7 +188,8 @@ class TrainingSpec(Section):
     """How long a run trains, and when it is measured and stopped.
 
     A run is measured on the validation classes before training (epoch 0) and every ``evaluate_every``
-    epochs; it stops when the best epoch lies more than ``patience`` epochs back.
+    epochs; it stops when the best epoch lies more than ``patience`` epochs back. With ``chunk`` the network
+    sees so many images at a time, and the loss still the whole batch: large batches in little memory.
     """
 
     iterations_per_epoch: int | None = Field(default=100, ge=1, le=MANY)
@@ -126,6 +202,7 @@ class TrainingSpec(Section):
     accumulate: Size = 1
     clip_norm: float | None = Field(default=None, gt=0)
     compile: bool = False
+    chunk: Size | None = None
 
 
 class MethodSpec(Section):
@@ -148,14 +225,18 @@ class SearchSpec(Section):
 
     ``first: defaults`` spends the first trial on the values that the methods' own papers recommend,
     ``first: published`` (or "published:deep-dive" and the like) on a published optimum for the dataset.
+    ``ranges: published`` searches the ranges that the reality check's trials show, and nothing else, for the
+    methods it has; "own" those of the losses' cards. A method's own ``space`` lies over both.
     ``prune`` skips the remaining folds of a trial that can no longer win; reports say so. ``storage`` is the
     URL of a database through which several machines share the search; like every address it is no part of
     an identity or a record.
     """
 
     trials: int = Field(default=50, ge=1, le=1_000_000)
+    repeats: int = Field(default=1, ge=1, le=100, description="whole searches, each with fresh seeds")
     sampler: Literal["gp", "tpe", "random", "grid"] = "gp"
     first: str = Field(default="sampler", pattern=r"^(sampler|defaults|published(:[a-z-]+)?)$")
+    ranges: Literal["own", "published"] = "own"
     parallel: int = Field(default=1, ge=1, le=1024, description="trials that are in flight at once")
     prune: bool = False
     storage: str | None = None
@@ -164,7 +245,7 @@ class SearchSpec(Section):
 class ConfirmSpec(Section):
     """How often the selection is trained anew, with fresh seeds, for the test set."""
 
-    reruns: int = Field(default=10, ge=1, le=10_000)
+    reruns: int = Field(default=10, ge=1, le=10_000, description="of each search's selection")
 
 
 class EngineSpec(Plugin):

@@ -6,6 +6,7 @@ Miners choose by it and losses compute on it, so both see the same distances and
 from __future__ import annotations
 
 from levelfield.geometry._distances import checked, euclidean, products, signal_to_noise, unit
+from levelfield.geometry._gradients import first_derivative_only
 from levelfield.geometry._pairs import (
     PositivePairs,
     any_triplet,
@@ -16,7 +17,15 @@ from levelfield.geometry._pairs import (
     relations,
 )
 from levelfield.geometry._parts import parts
-from levelfield.geometry._tuples import Pairs, Triplets, Tuples, as_pairs, as_triplets
+from levelfield.geometry._tuples import (
+    Pairs,
+    Triplets,
+    Tuples,
+    as_pairs,
+    as_triplets,
+    of_batch,
+    with_anchors_in_batch,
+)
 
 __all__ = [
     "Pairs",
@@ -28,7 +37,9 @@ __all__ = [
     "as_triplets",
     "checked",
     "euclidean",
+    "first_derivative_only",
     "list_positives",
+    "of_batch",
     "pair_counts",
     "pair_masks",
     "pairs_of_anchors",
@@ -37,4 +48,5 @@ __all__ = [
     "relations",
     "signal_to_noise",
     "unit",
+    "with_anchors_in_batch",
 ]

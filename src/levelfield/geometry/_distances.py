@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import threshold
 
 from levelfield.errors import UsageError
+from levelfield.geometry._gradients import first_derivative_only
 
 
 def checked(embeddings: Tensor, labels: Tensor) -> Tensor:
@@ -99,12 +100,22 @@ class _Unit(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, vectors: Tensor) -> Tensor:
         norms = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
+        # The square of a component above 1e19 is no float32; a second pass with shorter vectors is rare.
+        if not torch.compiler.is_compiling() and len(norms) and norms.amax().item() == torch.inf:
+            largest = vectors.abs().amax(1, keepdim=True).clamp_(min=1.0)
+            shorter = vectors / largest
+            norms = torch.linalg.vector_norm(shorter, dim=1, keepdim=True)
+            norms.masked_fill_(norms == 0, 1.0)
+            scaled: Tensor = shorter / norms
+            ctx.save_for_backward(scaled, norms * largest)
+            return scaled
         norms.masked_fill_(norms == 0, 1.0)
         result: Tensor = vectors / norms
         ctx.save_for_backward(result, norms)
         return result
 
     @staticmethod
+    @first_derivative_only
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         result, norms = ctx.saved_tensors
         along = (gradient * result).sum(1, keepdim=True)
@@ -120,17 +131,23 @@ class _Products(torch.autograd.Function):
         return _matmul(vectors, vectors.T)
 
     @staticmethod
+    @first_derivative_only
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         (vectors,) = ctx.saved_tensors
         return _matmul(_with_transpose(gradient), vectors)
 
 
 class _Euclidean(torch.autograd.Function):
-    """|x - y| from dot products, in B x B memory."""
+    """|x - y| from dot products, in B x B memory.
+
+    Distances do not change when the mean is subtracted, but their precision does: it is that of the vectors'
+    squared lengths, and around their mean vectors that are close together are short.
+    """
 
     @staticmethod
     def forward(ctx: Any, vectors: Tensor, squared: bool) -> Tensor:
         limits = torch.finfo(vectors.dtype)
+        vectors = vectors - vectors.mean(0)
         dots = _matmul(vectors, vectors.T)
         norms = dots.diagonal()
         both = norms[:, None] + norms
@@ -146,6 +163,7 @@ class _Euclidean(torch.autograd.Function):
         return result.sqrt_()
 
     @staticmethod
+    @first_derivative_only
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         vectors, *divisor = ctx.saved_tensors
         weights = _with_transpose(2 * gradient if ctx.squared else gradient / divisor[0])

@@ -81,7 +81,7 @@ def any_triplet(labels: Tensor, tuples: Tuples | None = None) -> Tensor:
 
 @torch.no_grad()
 def pairs_of_anchors(labels: Tensor, anchors: int) -> Pairs:
-    """Every positive and negative pair whose anchor is one of the first ``anchors`` samples.
+    """Every positive and negative pair whose anchor is one of the first ``anchors`` samples, the batch.
 
     For a batch that is followed by a cross-batch memory; O(anchors x samples).
 
@@ -92,7 +92,8 @@ def pairs_of_anchors(labels: Tensor, anchors: int) -> Pairs:
     """
     same = labels[:anchors, None] == labels
     positive = same.clone().fill_diagonal_(False)
-    return Pairs(*positive.nonzero(as_tuple=True), *(~same).nonzero(as_tuple=True))
+    positives, negatives = positive.nonzero(as_tuple=True), (~same).nonzero(as_tuple=True)
+    return Pairs(*positives, *negatives, batch_size=anchors)
 
 
 class PositivePairs(NamedTuple):

@@ -20,6 +20,8 @@ class LossCard(Card):
         kind: "embedding" losses compare samples of a batch with each other; "classification" losses own a
             weight per class, take ``num_classes`` and ``embedding_size``, and want labels 0..num_classes-1.
         tuples: Which tuples of a miner the loss can use; None if it refuses a miner.
+        embedding: What the loss is defined on: "unit" vectors, or "raw" ones, whose length counts. Training
+            hands it the head's output accordingly; evaluation is by cosine either way.
         own_lr: Whether the loss owns parameters that learn at a rate of their own (``loss_lr``).
         loss_lr: The default learning rate of those parameters.
         reported_by: Which of the papers report it ("reality-check", "revisiting", "deep-dive", "landmarks").
@@ -27,6 +29,7 @@ class LossCard(Card):
 
     kind: Literal["embedding", "classification"] = "embedding"
     tuples: Literal["pairs", "triplets"] | None = None
+    embedding: Literal["unit", "raw"] = "unit"
     own_lr: bool = False
     loss_lr: float = 1e-3
     reported_by: tuple[str, ...] = ()

@@ -59,7 +59,10 @@ class ClassificationLoss(Loss):
         self._check(embeddings, labels, tuples)
         dtype = torch.promote_types(torch.promote_types(embeddings.dtype, self.weights.dtype), torch.float32)
         with torch.autocast(embeddings.device.type, enabled=False):
-            return self.compute(embeddings.to(dtype), labels.long(), self.weights.to(dtype))
+            vectors, weights = embeddings.to(dtype), self.weights.to(dtype)
+            if not len(labels):
+                return vectors.sum() + weights.sum() * 0
+            return self.compute(vectors, labels.long(), weights)
 
     def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
         """The formula, on embeddings (B x D), labels (B) and weights that are checked and of one dtype."""

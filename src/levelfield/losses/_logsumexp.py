@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from levelfield.geometry import first_derivative_only
+
 FAR = 1e30
 """Beyond any similarity or distance, and still a float32."""
 
@@ -71,6 +73,7 @@ class _LogSumExp(torch.autograd.Function):
         return value
 
     @staticmethod
+    @first_derivative_only
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         (weights,) = ctx.saved_tensors
         return weights * gradient[:, None], None, None
@@ -94,6 +97,7 @@ class _LogSumExps(torch.autograd.Function):
         return pull, push
 
     @staticmethod
+    @first_derivative_only
     def backward(ctx: Any, pull: Tensor, push: Tensor) -> tuple[Tensor, None, None, None]:
         pulls, pushes, pull_inverse, push_inverse = ctx.saved_tensors
         slope = pushes * (push[:, None] * push_inverse)

@@ -55,7 +55,8 @@ class EmbeddingLoss(Loss):
         Returns:
             A scalar, float32 or better.
         """
-        return self.compute(checked(embeddings, labels), labels, tuples)
+        vectors = checked(embeddings, labels)
+        return self.compute(vectors, labels, tuples) if len(labels) else vectors.sum()
 
     def compute(self, vectors: Tensor, labels: Tensor, tuples: Tuples | None) -> Tensor:
         """The formula, on vectors (B x D) that are checked and float32 or better."""
@@ -71,7 +72,8 @@ class RankingLoss(Loss):
             raise UsageError(
                 f"{type(self).__name__} ranks the whole batch and takes no miner; drop the miner"
             )
-        return self.compute(checked(embeddings, labels), labels)
+        vectors = checked(embeddings, labels)
+        return self.compute(vectors, labels) if len(labels) else vectors.sum()
 
     def compute(self, vectors: Tensor, labels: Tensor) -> Tensor:
         """The formula, on vectors (B x D) that are checked and float32 or better."""

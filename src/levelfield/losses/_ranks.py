@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from levelfield.geometry import parts
+from levelfield.geometry import first_derivative_only, parts
 
 
 class Ranks(NamedTuple):
-    """Of each positive pair: its anchor, and the positive's rank among all and among positives (P each)."""
+    """Of each positive pair: its two ends, and the positive's rank among all and among positives (P each)."""
 
     anchor: Tensor
+    positive: Tensor
     overall: Tensor
     among_positives: Tensor
 
@@ -30,11 +31,11 @@ def soft_ranks(similarity: Tensor, positive: Tensor, *, temperature: float) -> R
         >>> s = torch.tensor([[1.0, 0.0, 0.9], [0.0, 1.0, 0.5], [0.9, 0.5, 1.0]])
         >>> mask = torch.tensor([[0, 1, 0], [0, 0, 0], [0, 0, 0]], dtype=torch.bool)
         >>> soft_ranks(s, mask, temperature=0.01)  # sample 2 comes before the positive
-        Ranks(anchor=tensor([0]), overall=tensor([2.]), among_positives=tensor([1.]))
+        Ranks(anchor=tensor([0]), positive=tensor([1]), overall=tensor([2.]), among_positives=tensor([1.]))
     """
     anchor, other = positive.nonzero(as_tuple=True)
     overall, among_positives = _SoftRanks.apply(similarity, positive, anchor, other, temperature)
-    return Ranks(anchor, overall, among_positives)
+    return Ranks(anchor, other, overall, among_positives)
 
 
 class _SoftRanks(torch.autograd.Function):
@@ -55,6 +56,7 @@ class _SoftRanks(torch.autograd.Function):
         return overall, among_positives
 
     @staticmethod
+    @first_derivative_only
     def backward(ctx: Any, overall: Tensor, among_positives: Tensor) -> tuple[Tensor, None, None, None, None]:
         similarity, positive, anchor, other = ctx.saved_tensors
         gradient = torch.zeros_like(similarity)

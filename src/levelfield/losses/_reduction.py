@@ -8,9 +8,15 @@ import torch
 from torch import Tensor
 
 from levelfield.errors import UsageError, did_you_mean
+from levelfield.geometry import first_derivative_only
 
-Reduction: TypeAlias = Literal["mean", "mean_nonzero", "sum"]
-REDUCTIONS: tuple[str, ...] = get_args(Reduction)
+Reduction: TypeAlias = Literal["mean", "sum"]
+"""For losses that are never exactly zero, or can be negative."""
+
+HingeReduction: TypeAlias = Literal["mean", "mean_nonzero", "sum"]
+"""For hinges: ``mean_nonzero`` leaves out the tuples that are satisfied."""
+
+REDUCTIONS: tuple[str, ...] = get_args(HingeReduction)
 
 
 class Sum(NamedTuple):
@@ -20,7 +26,7 @@ class Sum(NamedTuple):
     counts: Tensor
     nonzero: Tensor
 
-    def reduced(self, reduction: Reduction) -> Tensor:
+    def reduced(self, reduction: HingeReduction) -> Tensor:
         """What ``reduction`` makes of it; zero if there are no tuples.
 
         Example:
@@ -36,7 +42,7 @@ class Sum(NamedTuple):
         raise UsageError(f'unknown reduction "{reduction}"{did_you_mean(str(reduction), REDUCTIONS)}')
 
 
-def reduce(losses: Tensor, counts: Tensor, reduction: Reduction) -> Tensor:
+def reduce(losses: Tensor, counts: Tensor, reduction: HingeReduction) -> Tensor:
     """The sum or mean of ``losses``, each taken ``counts`` times; both of any one shape.
 
     ``mean`` divides by the number of tuples, ``mean_nonzero`` by the number of tuples whose loss is above
@@ -90,6 +96,7 @@ class _WithGradient(torch.autograd.Function):
         return value.clone()
 
     @staticmethod
+    @first_derivative_only
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
         (gradient,) = ctx.saved_tensors
         return upstream * gradient, None, None

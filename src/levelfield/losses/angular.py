@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Tuples, pair_masks, parts, products, unit
+from levelfield.geometry import Tuples, of_batch, pair_masks, parts, products, unit
 from levelfield.losses import register
 from levelfield.losses._logsumexp import softmax_weights
 from levelfield.losses._module import EmbeddingLoss
@@ -21,6 +21,7 @@ from levelfield.space import Float
     paper="Deep Metric Learning with Angular Loss",
     year=2017,
     tuples="pairs",
+    embedding="raw",
     reported_by=("revisiting",),
     space={
         "alpha": Float(20.0, 60.0),
@@ -61,7 +62,7 @@ class Angular(EmbeddingLoss):
         loss = self.angular_weight * part.reduced(self.reduction)
         if self.npair_weight:
             loss = loss + self.npair_weight * npair_of_all(vectors, labels, tuples, self.reduction)[0]
-        return loss + self.l2 * positive.amax() * mean_square_norm(vectors)
+        return loss + self.l2 * positive.amax() * mean_square_norm(of_batch(vectors, tuples))
 
 
 def angular_sum(cosine: Tensor, positive: Tensor, negative: Tensor, *, alpha: float) -> Sum:

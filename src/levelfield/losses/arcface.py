@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from levelfield.errors import UsageError
-from levelfield.geometry import unit
+from levelfield.geometry import first_derivative_only, unit
 from levelfield.losses import register
 from levelfield.losses._classification import ClassificationLoss, check_positive, softmax_loss
 from levelfield.losses._reduction import Reduction
@@ -98,6 +98,7 @@ class _CosineWithMargin(torch.autograd.Function):
         return torch.where(within, turned, cosine - margin * math.sin(margin)).squeeze(1)
 
     @staticmethod
+    @first_derivative_only
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         (along,) = ctx.saved_tensors
         result = gradient[:, None] * along

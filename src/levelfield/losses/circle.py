@@ -27,7 +27,7 @@ class Circle(EmbeddingLoss):
 
     ``log(1 + sum_n exp(gamma [s_an + m]+ (s_an - m)) sum_p exp(-gamma [1 + m - s_ap]+ (s_ap - 1 + m)))`` over
     the anchors that have both a positive and a negative; s is the cosine similarity and the brackets are
-    weights without a gradient. With reduction "mean_nonzero" it equals pytorch-metric-learning's.
+    weights without a gradient. Equals pytorch-metric-learning's.
 
     Example:
         >>> Circle(m=0.5, gamma=1.0)(torch.tensor([[1.0], [1.0], [-1.0]]), torch.tensor([0, 0, 1]))

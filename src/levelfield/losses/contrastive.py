@@ -7,13 +7,13 @@ from torch import Tensor
 from levelfield.geometry import Tuples, euclidean, pair_counts, unit
 from levelfield.losses import register
 from levelfield.losses._module import EmbeddingLoss
-from levelfield.losses._reduction import Reduction, hinge_sum
+from levelfield.losses._reduction import HingeReduction, hinge_sum
 from levelfield.space import Float
 
 
 @register(
     "contrastive",
-    paper="Dimensionality Reduction by Learning an Invariant Mapping",
+    paper="Dimensionality HingeReduction by Learning an Invariant Mapping",
     year=2006,
     tuples="pairs",
     reported_by=("reality-check", "revisiting", "deep-dive", "landmarks"),
@@ -39,7 +39,7 @@ class Contrastive(EmbeddingLoss):
     """No push above this distance."""
     normalize: bool = True
     """Scale the embeddings to unit length first."""
-    reduction: Reduction = "mean_nonzero"
+    reduction: HingeReduction = "mean_nonzero"
     """How the losses of the pairs become one number."""
 
     def compute(self, vectors: Tensor, labels: Tensor, tuples: Tuples | None) -> Tensor:

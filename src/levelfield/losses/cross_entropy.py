@@ -17,6 +17,7 @@ from levelfield.space import Float
 @register(
     "cross_entropy",
     kind="classification",
+    embedding="raw",
     paper="Training Stochastic Model Recognition Algorithms as Networks can Lead to Maximum Mutual "
     "Information Estimation of Parameters",
     year=1989,

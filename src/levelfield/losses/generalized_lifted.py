@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Tuples, euclidean, pair_masks, unit
+from levelfield.geometry import Tuples, euclidean, of_batch, pair_masks, unit
 from levelfield.losses import register
 from levelfield.losses._logsumexp import log_sum_exps
 from levelfield.losses._module import EmbeddingLoss
-from levelfield.losses._reduction import Reduction, reduce
+from levelfield.losses._reduction import HingeReduction, reduce
 from levelfield.losses.npair import mean_square_norm
 from levelfield.space import Float
 
@@ -19,6 +19,7 @@ from levelfield.space import Float
     paper="In Defense of the Triplet Loss for Person Re-Identification",
     year=2017,
     tuples="pairs",
+    embedding="raw",
     reported_by=("revisiting",),
     space={"margin": Float(0.0, 2.0), "l2": Float(1e-4, 0.1, log=True)},
 )
@@ -43,7 +44,7 @@ class GeneralizedLifted(EmbeddingLoss):
     """Weight of the mean squared length of the embeddings; it is left out where there is no anchor."""
     normalize: bool = False
     """Scale the embeddings to unit length first."""
-    reduction: Reduction = "mean"
+    reduction: HingeReduction = "mean"
     """How the losses of the anchors become one number."""
 
     def compute(self, vectors: Tensor, labels: Tensor, tuples: Tuples | None) -> Tensor:
@@ -55,6 +56,5 @@ class GeneralizedLifted(EmbeddingLoss):
         pull, push = log_sum_exps(exponents, positive, negative)
         losses = torch.relu(pull + push)
         complete = positive.amax(1) * negative.amax(1)
-        return reduce(losses, complete, self.reduction) + self.l2 * complete.amax() * mean_square_norm(
-            vectors
-        )
+        length = mean_square_norm(of_batch(vectors, tuples))
+        return reduce(losses, complete, self.reduction) + self.l2 * complete.amax() * length

@@ -9,6 +9,8 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn.functional import pad
 
+from levelfield.geometry import first_derivative_only
+
 
 def gather(
     embeddings: Tensor, labels: Tensor, *, averaged: bool = True, group: dist.ProcessGroup | None = None
@@ -57,6 +59,7 @@ class _Connected(torch.autograd.Function):
         return everyone
 
     @staticmethod
+    @first_derivative_only
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
         # Every rank holds the same gradient of the same loss, so there is nothing to sum up.
         return gradient[ctx.rows] * ctx.factor, None, None, None

@@ -9,7 +9,7 @@ from levelfield.geometry import Tuples, euclidean, pair_masks, unit
 from levelfield.losses import register
 from levelfield.losses._logsumexp import log_sum_exp
 from levelfield.losses._module import EmbeddingLoss
-from levelfield.losses._reduction import Reduction, reduce
+from levelfield.losses._reduction import HingeReduction, reduce
 from levelfield.space import Float
 
 
@@ -36,7 +36,7 @@ class LiftedStructure(EmbeddingLoss):
     """The distance that negatives should keep (alpha in the paper)."""
     normalize: bool = True
     """Scale the embeddings to unit length first."""
-    reduction: Reduction = "mean"
+    reduction: HingeReduction = "mean"
     """How the losses of the positive pairs become one number."""
 
     def compute(self, vectors: Tensor, labels: Tensor, tuples: Tuples | None) -> Tensor:

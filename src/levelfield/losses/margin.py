@@ -10,7 +10,7 @@ from levelfield.geometry import Pairs, Tuples, euclidean, pair_counts, unit
 from levelfield.losses import register
 from levelfield.losses._classification import check_labels
 from levelfield.losses._module import EmbeddingLoss
-from levelfield.losses._reduction import Reduction, Sum, hinge_sum, reduce
+from levelfield.losses._reduction import HingeReduction, Sum, hinge_sum, reduce
 from levelfield.space import Float
 
 
@@ -54,7 +54,7 @@ class Margin(EmbeddingLoss):
     """Weight of the mean boundary, added to the loss."""
     normalize: bool = True
     """Scale the embeddings to unit length first."""
-    reduction: Reduction = "mean_nonzero"
+    reduction: HingeReduction = "mean_nonzero"
     """How the losses of the pairs become one number."""
 
     def __post_init__(self) -> None:

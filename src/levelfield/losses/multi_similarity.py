@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Tuples, pair_masks, products, unit
+from levelfield.geometry import Tuples, of_batch, pair_masks, products, unit
 from levelfield.losses import register
 from levelfield.losses._logsumexp import log_sum_exps
 from levelfield.losses._module import EmbeddingLoss
@@ -53,5 +53,5 @@ class MultiSimilarity(EmbeddingLoss):
         positive, negative = pair_masks(labels, tuples, dtype=similarity.dtype)
         sharpness = (positive * -(self.alpha + self.beta)).add_(self.beta)
         pull, push = log_sum_exps((similarity - self.base) * sharpness, positive, negative, plus_one=True)
-        losses = pull / self.alpha + push / self.beta
+        losses = of_batch(pull / self.alpha + push / self.beta, tuples)
         return reduce(losses, torch.ones_like(losses), self.reduction)

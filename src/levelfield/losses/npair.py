@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, softplus
 
 from levelfield.errors import UsageError
-from levelfield.geometry import Tuples, pair_masks, products
+from levelfield.geometry import Tuples, of_batch, pair_masks, products
 from levelfield.losses import register
 from levelfield.losses._logsumexp import log_sum_exp
 from levelfield.losses._module import EmbeddingLoss
@@ -24,6 +24,7 @@ Choice: TypeAlias = Literal["all", "class"]
     paper="Improved Deep Metric Learning with Multi-class N-pair Loss Objective",
     year=2016,
     tuples="pairs",
+    embedding="raw",
     reported_by=("revisiting", "deep-dive"),
     space={"l2": Float(1e-4, 0.1, log=True)},
 )
@@ -60,7 +61,7 @@ class NPair(EmbeddingLoss):
             loss, exists = npair_of_all(vectors, labels, tuples, self.reduction)
         else:
             raise UsageError(f'npair has no pairs="{self.pairs}"; choose "all" or "class"')
-        return loss + self.l2 * exists * mean_square_norm(vectors)
+        return loss + self.l2 * exists * mean_square_norm(of_batch(vectors, tuples))
 
 
 def npair_of_all(

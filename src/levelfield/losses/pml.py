@@ -57,7 +57,7 @@ class PMLLoss(nn.Module):
         """The loss of ``embeddings`` (B x D) with ``labels`` (B): a scalar."""
         if self.num_classes is not None:
             check_labels(labels, self.num_classes, name=f"pml:{type(self.loss).__name__}")
-        if tuples is not None and not any(len(indices) for indices in vars(tuples).values()):
+        if tuples is not None and not any(len(indices) for indices in tuples.indices):
             return (embeddings * 0.0).sum()
         number = seed_for("pml loss", self.seed, int(self.calls))
         self.calls += 1

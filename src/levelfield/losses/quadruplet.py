@@ -8,7 +8,7 @@ from levelfield.geometry import Tuples, as_triplets, euclidean, unit
 from levelfield.losses import register
 from levelfield.losses._module import EmbeddingLoss
 from levelfield.losses._quadruplets import mined_quadruplet_sum, quadruplet_sum
-from levelfield.losses._reduction import Reduction
+from levelfield.losses._reduction import HingeReduction
 from levelfield.losses.triplet import triplet_of_distances
 from levelfield.space import Float
 
@@ -42,7 +42,7 @@ class Quadruplet(EmbeddingLoss):
     """By how much the two others must be further apart than the positives."""
     normalize: bool = True
     """Scale the embeddings to unit length first."""
-    reduction: Reduction = "mean_nonzero"
+    reduction: HingeReduction = "mean_nonzero"
     """How the losses of the triplets and of the quadruplets become one number each."""
 
     def compute(self, vectors: Tensor, labels: Tensor, tuples: Tuples | None) -> Tensor:

@@ -24,16 +24,15 @@ from levelfield.space import Float
 class RecallAtK(RankingLoss):
     """Recall within the first k neighbours, with soft ranks and a soft cut.
 
-    One minus the share of an anchor's positives within its first k neighbours, made smooth.
-
-    ``1 - 1/|P| sum_p sig((k - r_p) / recall_temperature)``, averaged over k, over the anchors that have a
-    positive; ``r_p = 1 + sum_{j != a, p} sig((s_aj - s_ap) / rank_temperature)`` is the soft rank of p by
-    cosine similarity s, and ``sig`` the logistic function.
+    ``1 - min(k, sum_p sig((k - r_p) / recall_temperature)) / min(k, |P|)``, averaged over k, over the anchors
+    that have a positive; ``r_p = 1 + sum_{j != p} sig((s_aj - s_ap) / rank_temperature)`` is the soft rank of
+    p by cosine similarity s, and ``sig`` the logistic function. As in the authors' code the anchor itself is
+    ranked too: it comes first, so that the best positive has rank 2.
 
     Example:
         >>> x, y = torch.tensor([[1.0], [1.0], [-1.0]]), torch.tensor([0, 0, 1])
-        >>> RecallAtK(k=[1])(x, y)  # rank 1 is just inside
-        tensor(0.5000)
+        >>> RecallAtK(k=[2])(x, y)  # the anchor is as near as the positive: rank 1.5
+        tensor(0.3775)
     """
 
     k: Sequence[int] = (1, 2, 4, 8, 16)
@@ -50,8 +49,13 @@ class RecallAtK(RankingLoss):
         similarity = products(unit(vectors))
         positive, _ = pair_masks(labels, dtype=similarity.dtype)
         ranks = soft_ranks(similarity, positive, temperature=self.rank_temperature)
-        depth = torch.tensor(list(self.k), dtype=similarity.dtype, device=similarity.device)
-        within = torch.sigmoid((depth - ranks.overall[:, None]) / self.recall_temperature).mean(1)
+        own = similarity.flatten().gather(0, ranks.anchor * len(labels) + ranks.positive)
+        itself = similarity.detach().diagonal()[ranks.anchor]  # the length of a unit vector has no slope
+        rank = ranks.overall + torch.sigmoid((itself - own) / self.rank_temperature)
+        depth = torch.tensor([min(k, len(labels)) for k in self.k], dtype=rank.dtype, device=rank.device)
+        within = torch.sigmoid((depth - rank[:, None]) / self.recall_temperature)
+        hits = rank.new_zeros(len(labels), len(depth)).index_add(0, ranks.anchor, within)
         number = positive.sum(1)
-        recall = torch.zeros_like(similarity[:, 0]).index_add(0, ranks.anchor, within) / number.clamp(min=1)
+        most = torch.minimum(depth, number[:, None]).clamp(min=1)
+        recall = (torch.minimum(hits, depth) / most).mean(1)
         return reduce(1 - recall, number.clamp(max=1), self.reduction)

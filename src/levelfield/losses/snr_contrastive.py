@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from levelfield.geometry import Tuples, pair_counts, signal_to_noise, unit
+from levelfield.geometry import Tuples, of_batch, pair_counts, signal_to_noise, unit
 from levelfield.losses import register
 from levelfield.losses._module import EmbeddingLoss
-from levelfield.losses._reduction import Reduction, hinge_sum
+from levelfield.losses._reduction import HingeReduction, hinge_sum
 from levelfield.space import Float
 
 
@@ -45,7 +45,7 @@ class SNRContrastive(EmbeddingLoss):
     """Weight of :func:`zero_mean`; it is left out where there is no pair."""
     normalize: bool = True
     """Scale the embeddings to unit length first."""
-    reduction: Reduction = "mean_nonzero"
+    reduction: HingeReduction = "mean_nonzero"
     """How the losses of the pairs become one number."""
 
     def compute(self, vectors: Tensor, labels: Tensor, tuples: Tuples | None) -> Tensor:
@@ -56,7 +56,7 @@ class SNRContrastive(EmbeddingLoss):
         push = hinge_sum(distances, negative, slope=-1, offset=self.neg_margin)
         exists = (pull.counts + push.counts).clamp(max=1)
         loss = pull.reduced(self.reduction) + push.reduced(self.reduction)
-        return loss + self.regularizer_weight * exists * zero_mean(vectors)
+        return loss + self.regularizer_weight * exists * zero_mean(of_batch(vectors, tuples))
 
 
 def zero_mean(vectors: Tensor) -> Tensor:

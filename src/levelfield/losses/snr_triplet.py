@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from levelfield.geometry import Tuples, any_triplet, signal_to_noise, unit
+from levelfield.geometry import Tuples, any_triplet, of_batch, signal_to_noise, unit
 from levelfield.losses import register
 from levelfield.losses._module import EmbeddingLoss
-from levelfield.losses._reduction import Reduction
+from levelfield.losses._reduction import HingeReduction
 from levelfield.losses.snr_contrastive import zero_mean
 from levelfield.losses.triplet import triplet_of_distances
 from levelfield.space import Float
@@ -40,7 +40,7 @@ class SNRTriplet(EmbeddingLoss):
     """Weight of :func:`~levelfield.losses.snr_contrastive.zero_mean`; left out where there is no triplet."""
     normalize: bool = True
     """Scale the embeddings to unit length first."""
-    reduction: Reduction = "mean_nonzero"
+    reduction: HingeReduction = "mean_nonzero"
     """How the losses of the triplets become one number."""
 
     def compute(self, vectors: Tensor, labels: Tensor, tuples: Tuples | None) -> Tensor:
@@ -49,4 +49,5 @@ class SNRTriplet(EmbeddingLoss):
         loss = triplet_of_distances(
             distances, labels, tuples, margin=self.margin, smooth=False, reduction=self.reduction
         )
-        return loss + self.regularizer_weight * any_triplet(labels, tuples) * zero_mean(vectors)
+        balance = zero_mean(of_batch(vectors, tuples))
+        return loss + self.regularizer_weight * any_triplet(labels, tuples) * balance

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from levelfield.errors import UsageError
-from levelfield.geometry import unit
+from levelfield.geometry import first_derivative_only, unit
 from levelfield.losses import register
 from levelfield.losses._classification import (
     ClassificationLoss,
@@ -135,6 +135,7 @@ class _Spread(torch.autograd.Function):
         return half_mean
 
     @staticmethod
+    @first_derivative_only
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         grouped, inverse = ctx.saved_tensors
         slopes: Tensor = inverse @ grouped
@@ -158,6 +159,7 @@ class _SoftMaximum(torch.autograd.Function):
         return result.mul_(gamma)
 
     @staticmethod
+    @first_derivative_only
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
         samples, vectors, slopes = ctx.saved_tensors
         steep = (slopes * gradient[:, None]).view(len(vectors), len(samples))

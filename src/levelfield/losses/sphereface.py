@@ -22,6 +22,7 @@ from levelfield.space import Float, Int
 @register(
     "sphereface",
     kind="classification",
+    embedding="raw",
     paper="SphereFace: Deep Hypersphere Embedding for Face Recognition",
     year=2017,
     own_lr=True,

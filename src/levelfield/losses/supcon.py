@@ -26,9 +26,8 @@ class SupCon(EmbeddingLoss):
     """Softmax cross-entropy of all of an anchor's positives against the whole batch.
 
     ``-1/|P(a)| sum_p log(exp(s_ap / t) / sum_{k != a} exp(s_ak / t))`` over the anchors that have a positive
-    (the paper's L_out), with the cosine similarity s. With reduction "mean_nonzero" it equals
-    pytorch-metric-learning's, but for a batch without negatives, where that one returns zero and the
-    paper's formula does not.
+    (the paper's L_out), with the cosine similarity s. Equals pytorch-metric-learning's, but for a batch
+    without negatives, where that one returns zero and the paper's formula does not.
 
     Example:
         >>> SupCon(temperature=1.0)(torch.tensor([[1.0], [1.0], [-1.0]]), torch.tensor([0, 0, 1]))

@@ -9,7 +9,7 @@ from torch.nn.functional import softplus
 from levelfield.geometry import Triplets, Tuples, euclidean, pair_masks, unit
 from levelfield.losses import register
 from levelfield.losses._module import EmbeddingLoss
-from levelfield.losses._reduction import Reduction, reduce
+from levelfield.losses._reduction import HingeReduction, reduce
 from levelfield.losses._triplets import triplet_sum
 from levelfield.space import Float
 
@@ -39,14 +39,16 @@ class Triplet(EmbeddingLoss):
     """By how much the negative must be further away."""
     smooth: bool = False
     """Softplus in place of the hinge."""
+    squared: bool = False
+    """Squared distances, as FaceNet has it; the studies take plain ones."""
     normalize: bool = True
     """Scale the embeddings to unit length first."""
-    reduction: Reduction = "mean_nonzero"
+    reduction: HingeReduction = "mean_nonzero"
     """How the losses of the triplets become one number."""
 
     def compute(self, vectors: Tensor, labels: Tensor, tuples: Tuples | None) -> Tensor:
         """The formula above."""
-        distances = euclidean(unit(vectors) if self.normalize else vectors)
+        distances = euclidean(unit(vectors) if self.normalize else vectors, squared=self.squared)
         return triplet_of_distances(
             distances, labels, tuples, margin=self.margin, smooth=self.smooth, reduction=self.reduction
         )
@@ -59,7 +61,7 @@ def triplet_of_distances(
     *,
     margin: float,
     smooth: bool,
-    reduction: Reduction,
+    reduction: HingeReduction,
 ) -> Tensor:
     """The triplet loss of any B x B distance matrix.
 
@@ -72,6 +74,8 @@ def triplet_of_distances(
         flat, rows = distances.flatten(), tuples.anchor * len(distances)
         violation = flat.gather(0, rows + tuples.positive) - flat.gather(0, rows + tuples.negative) + margin
         losses = softplus(violation) if smooth else torch.relu(violation)
+        if smooth and reduction == "mean_nonzero":
+            reduction = "mean"  # a softplus is never zero, but for rounding
         return reduce(losses, torch.ones_like(losses), reduction)
     positive, negative = pair_masks(labels, tuples, dtype=distances.dtype)
     return triplet_sum(distances, positive, negative, margin=margin, smooth=smooth).reduced(reduction)

@@ -44,8 +44,6 @@ def _objections(method: Method, samples_per_class: int) -> list[str]:
         )
     if memory and loss.tuples != "pairs":
         found.append(f"cross-batch memory serves losses of pairs, and {method.loss} is none; leave it out")
-    if memory and method.miner is not None:
-        found.append(f"cross-batch memory brings its own pairs; leave miner {method.miner} out")
     if mixup and (memory or sampler.card.needs_bank):
         found.append("blended samples must not be remembered; use mixup without a memory or embedded sampler")
     return found

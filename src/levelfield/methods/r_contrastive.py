@@ -10,4 +10,4 @@ from levelfield.methods._rho import PAPER, YEAR, rho_regularised
 @register("r_contrastive", paper=PAPER, year=YEAR)
 def r_contrastive() -> Method:
     """Contrastive loss with rho-regularisation."""
-    return rho_regularised("r_contrastive", "contrastive")
+    return rho_regularised("r_contrastive", "contrastive", cub200=0.4)

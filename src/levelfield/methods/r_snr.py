@@ -10,4 +10,4 @@ from levelfield.methods._rho import PAPER, YEAR, rho_regularised
 @register("r_snr", paper=PAPER, year=YEAR)
 def r_snr() -> Method:
     """SNR triplet loss with rho-regularisation."""
-    return rho_regularised("r_snr", "snr_triplet")
+    return rho_regularised("r_snr", "snr_triplet", cub200=0.3)

@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from torch import Tensor
 
-from levelfield.geometry import Pairs, Triplets, Tuples, pairs_of_anchors
+from levelfield.geometry import Pairs, Triplets, Tuples, pairs_of_anchors, with_anchors_in_batch
 from levelfield.miners._draw import Drawing, draw
 from levelfield.registry import Card, Registry
 
@@ -24,6 +24,7 @@ __all__ = [
     "register",
     "registry",
     "reseed",
+    "with_anchors_in_batch",
 ]
 
 

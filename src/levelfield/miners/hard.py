@@ -20,10 +20,10 @@ class Hard:
         normalize: Scale the embeddings to unit length first, as the losses do.
 
     Example:
-        >>> line = torch.tensor([[0.0], [1.0], [2.0], [4.0], [5.0]])
+        >>> line = torch.tensor([[0.0], [1.0], [2.5], [4.0], [5.0]])
         >>> triplets = Hard(normalize=False)(line, torch.tensor([0, 0, 0, 1, 1]))
         >>> triplets.positive.tolist(), triplets.negative.tolist()
-        ([2, 0, 0, 4, 3], [3, 3, 3, 2, 2])
+        ([2, 2, 0, 4, 3], [3, 3, 3, 2, 2])
     """
 
     def __init__(self, *, normalize: bool = True) -> None:

@@ -139,8 +139,8 @@ def from_pml(indices: tuple[Tensor, ...]) -> Tuples:
     """Our tuples from theirs: three index tensors are triplets, four are positive and negative pairs.
 
     Example:
-        >>> from_pml((torch.tensor([0]), torch.tensor([1]), torch.tensor([2])))
-        Triplets(anchor=tensor([0]), positive=tensor([1]), negative=tensor([2]))
+        >>> from_pml((torch.tensor([0]), torch.tensor([1]), torch.tensor([2]))).positive
+        tensor([1])
     """
     return Triplets(*indices) if len(indices) == 3 else Pairs(*indices)
 
@@ -152,10 +152,4 @@ def to_pml(tuples: Tuples | None) -> tuple[Tensor, ...] | None:
         >>> to_pml(Triplets(torch.tensor([0]), torch.tensor([1]), torch.tensor([2])))
         (tensor([0]), tensor([1]), tensor([2]))
     """
-    match tuples:
-        case None:
-            return None
-        case Triplets():
-            return tuples.anchor, tuples.positive, tuples.negative
-        case Pairs():
-            return tuples.pos_anchor, tuples.positive, tuples.neg_anchor, tuples.negative
+    return None if tuples is None else tuples.indices

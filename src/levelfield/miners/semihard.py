@@ -27,15 +27,19 @@ class Semihard(Drawing):
 
     Args:
         mode: "strict" is FaceNet's: for every positive pair a negative with
-            d(a, p)^2 < d(a, n)^2 < d(a, p)^2 + margin. "relaxed" is equation 20 of "Revisiting Training
+            d(a, p) < d(a, n) < d(a, p) + margin. "relaxed" is equation 20 of "Revisiting Training
             Strategies and Generalization Performance in Deep Metric Learning": for every anchor a random
             positive, and a negative anywhere beyond it.
-        margin: How far beyond, in "strict" mode; as in FaceNet it is added to squared distances.
+        margin: How far beyond, in "strict" mode.
+        squared: Whether d is the squared distance, as in FaceNet. Set it as the triplet loss's option of the
+            same name, so that a semi-hard triplet is one whose loss lies between 0 and the margin.
+        fallback: Where no negative qualifies, take any, at random, as the public code of "Revisiting Training
+            Strategies" does. Without it, classes that have collapsed give no triplet, and the loss is zero.
         normalize: Scale the embeddings to unit length first, as the losses do.
         generator: The random stream, or
         seed: the seed of a new one.
 
-    A pair (or, relaxed, an anchor) without such a negative gives no triplet.
+    Without ``fallback`` a pair (or, relaxed, an anchor) that has no such negative gives no triplet.
 
     Example:
         >>> line = torch.tensor([[0.0], [1.0], [0.5], [1.1], [3.0]])
@@ -49,6 +53,8 @@ class Semihard(Drawing):
         *,
         mode: Literal["strict", "relaxed"] = "strict",
         margin: float = 0.2,
+        squared: bool = False,
+        fallback: bool = False,
         normalize: bool = True,
         generator: torch.Generator | None = None,
         seed: int | None = None,
@@ -60,13 +66,15 @@ class Semihard(Drawing):
             raise UsageError(f"semihard: margin must be above 0, got {margin}")
         self.mode = mode
         self.margin = margin
+        self.squared = squared
+        self.fallback = fallback
         self.normalize = normalize
 
     @torch.no_grad()
     def __call__(self, embeddings: Tensor, labels: Tensor) -> Triplets:
         """Triplets of ``embeddings`` (B x D) with ``labels`` (B)."""
         points = checked_points(embeddings, labels, normalize=self.normalize)
-        distance = euclidean(points, squared=True)
+        distance = euclidean(points, squared=self.squared)
         positive, negative = relations(labels)
         if self.mode == "relaxed":
             return self._relaxed(distance, positive, negative)
@@ -79,6 +87,11 @@ class Semihard(Drawing):
         first = ranked.position(pairs, reach, past_equal=True)
         count = ranked.position(pairs, reach + self.margin, past_equal=False) - first
         uniform = self.uniform(len(reach), device=distance.device)
+        if self.fallback:
+            # Ranked negatives come before what is no negative, so any negative is one of the first.
+            nothing = count <= 0
+            first = first.masked_fill(nothing, 0)
+            count = torch.where(nothing, negative.sum(dim=1)[pairs.anchor], count)
         keep = count > 0
         anchor, first, count = pairs.anchor[keep], first[keep], count[keep]
         chosen = first + (uniform[keep] * count).long().clamp_(max=count - 1)
@@ -88,5 +101,7 @@ class Semihard(Drawing):
         uniform = self.uniform(len(distance), 2, device=distance.device)
         drawn = draw(positive, uniform[:, :1])
         beyond = negative & (distance > distance.gather(1, drawn))
+        if self.fallback:
+            beyond |= negative & ~beyond.any(dim=1, keepdim=True)
         anchor = (positive.any(dim=1) & beyond.any(dim=1)).nonzero().squeeze(1)
         return Triplets(anchor, drawn[anchor, 0], draw(beyond, uniform[:, 1:])[anchor, 0])

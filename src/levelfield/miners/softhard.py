@@ -18,9 +18,11 @@ class Softhard(Drawing):
     Hard negatives are nearer than the farthest positive (equation 21 of "Revisiting Training Strategies and
     Generalization Performance in Deep Metric Learning"), hard positives are farther away than the nearest
     negative (equation 22, whose print swaps indices: it is read as the mirror image of 21). The one set is
-    empty exactly when the other is; such an anchor gives no triplet.
+    empty exactly when the other is; such an anchor gives no triplet, unless ``fallback`` is set.
 
     Args:
+        fallback: Where nothing is hard, take any positive and any negative, at random, as the public code of
+            "Revisiting Training Strategies" does.
         normalize: Scale the embeddings to unit length first, as the losses do.
         generator: The random stream, or
         seed: the seed of a new one.
@@ -33,9 +35,15 @@ class Softhard(Drawing):
     """
 
     def __init__(
-        self, *, normalize: bool = True, generator: torch.Generator | None = None, seed: int | None = None
+        self,
+        *,
+        fallback: bool = False,
+        normalize: bool = True,
+        generator: torch.Generator | None = None,
+        seed: int | None = None,
     ) -> None:
         super().__init__(generator=generator, seed=seed)
+        self.fallback = fallback
         self.normalize = normalize
 
     @torch.no_grad()
@@ -49,6 +57,10 @@ class Softhard(Drawing):
         nearest = distance.masked_fill(~negative, torch.inf).amin(dim=1, keepdim=True)
         hard_negative = negative & (distance < farthest)
         hard_positive = positive & (distance > nearest)
+        if self.fallback:
+            nothing = ~hard_negative.any(dim=1, keepdim=True)
+            hard_negative |= negative & nothing & positive.any(dim=1, keepdim=True)
+            hard_positive |= positive & nothing
         anchor = hard_negative.any(dim=1).nonzero().squeeze(1)
         return Triplets(
             anchor,

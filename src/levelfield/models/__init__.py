@@ -14,8 +14,11 @@ from typing import Any
 import torch
 
 from levelfield.errors import UsageError
+from levelfield.models._cuts import HEAD, Cut, LowerPart, list_cuts, split
 from levelfield.models._embedder import BatchNormMode, Embedder, build
+from levelfield.models._head_init import Directions, check_init, principal_directions, start_head
 from levelfield.models._heads import Head, create_head
+from levelfield.models._partial import add_lora, train_biases, train_norms
 from levelfield.models._trunk import IMAGENET_INPUT, InputRecipe, StateDict, Trunk, TrunkCard
 from levelfield.models._weights import load_weights
 from levelfield.models.pca import pca_head
@@ -24,20 +27,32 @@ from levelfield.registry import Registry
 from levelfield.seeds import seed_for
 
 __all__ = [
+    "HEAD",
     "IMAGENET_INPUT",
     "BatchNormMode",
+    "Cut",
+    "Directions",
     "Embedder",
     "Head",
     "InputRecipe",
+    "LowerPart",
     "StateDict",
     "Trunk",
     "TrunkCard",
+    "add_lora",
     "build",
+    "check_init",
     "create_head",
     "create_trunk",
+    "list_cuts",
     "pca_head",
+    "principal_directions",
     "register",
     "registry",
+    "split",
+    "start_head",
+    "train_biases",
+    "train_norms",
 ]
 
 registry: Registry[TrunkCard] = Registry("trunk", TrunkCard, package=__name__)

@@ -35,7 +35,7 @@ class Embedder(nn.Module):
         self.head = head
         self.freeze_bn = freeze_bn
         if freeze_bn == "all":
-            for layer in self._batch_norms():
+            for layer in self.batch_norms():
                 layer.requires_grad_(False)
         self.train()
 
@@ -63,7 +63,7 @@ class Embedder(nn.Module):
         """Switch to training mode, except for BatchNorm layers that are frozen."""
         super().train(mode)
         if self.freeze_bn != "train":
-            for layer in self._batch_norms():
+            for layer in self.batch_norms():
                 layer.eval()
         return self
 
@@ -77,7 +77,8 @@ class Embedder(nn.Module):
             "head": [p for part in (self.pooling, self.head) for p in part.parameters() if p.requires_grad],
         }
 
-    def _batch_norms(self) -> list[_BatchNorm]:
+    def batch_norms(self) -> list[_BatchNorm]:
+        """The BatchNorm layers of the trunk."""
         return [layer for layer in self.trunk.modules() if isinstance(layer, _BatchNorm)]
 
 

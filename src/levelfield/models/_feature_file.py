@@ -7,10 +7,12 @@ cut, and a file whose manifest is lost is left to those who have it mapped: a ne
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
 from torch import Tensor
 
 from levelfield.errors import RunError
@@ -18,22 +20,34 @@ from levelfield.files import disk_errors, read_json, write_json
 from levelfield.records import FeatureIdentity
 
 SHARD_ROWS = 512
-BYTES_PER_VALUE = 4
 REMEDY = "make room, or let LEVELFIELD_CACHE name another folder"
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The file holds views x rows x width numbers of 32 bits, in that order."""
+    """The file holds views x rows x item numbers, in that order.
+
+    Attributes:
+        views: How many views there are, the plain one included.
+        rows: How many images there are.
+        item: The shape of one image's features: (F,), or that of an activation.
+        dtype: Of each number, "float32" or "float16".
+    """
 
     views: int
     rows: int
-    width: int
+    item: tuple[int, ...]
+    dtype: str = "float32"
+
+    @property
+    def item_bytes(self) -> int:
+        """The size of one image's features in one view."""
+        return math.prod(self.item) * np.dtype(self.dtype).itemsize
 
     @property
     def bytes(self) -> int:
         """The size of the whole file."""
-        return self.views * self.rows * self.width * BYTES_PER_VALUE
+        return self.views * self.rows * self.item_bytes
 
 
 class FeatureFile:
@@ -46,10 +60,13 @@ class FeatureFile:
     """
 
     def __init__(self, folder: Path, *, shape: Shape, identity: FeatureIdentity) -> None:
-        self.path = folder / "features.f32"
+        self.path = folder / f"features.{shape.dtype.replace('float', 'f')}"
         self._manifest = folder / "manifest.json"
         self._shape = shape
-        self._contents = {"identity": identity.model_dump(mode="json"), "shape": asdict(shape)}
+        self._contents = {
+            "identity": identity.model_dump(mode="json"),
+            "shape": {**asdict(shape), "item": list(shape.item)},
+        }
         checksums = self._read_checksums()
         if checksums is None:
             with disk_errors(self.path, remedy=REMEDY):
@@ -69,8 +86,8 @@ class FeatureFile:
             return [shard for shard in shards if not self._is_sound(file.fileno(), *shard)]
 
     def write(self, view: int, start: int, features: Tensor) -> None:
-        """Write one shard of features (n x width): first the numbers, then their checksum."""
-        data = features.numpy().astype("<f4").tobytes()
+        """Write one shard of features (n x item): first the numbers, then their checksum."""
+        data = features.numpy().astype(np.dtype(self._shape.dtype).newbyteorder("<")).tobytes()
         with disk_errors(self.path, remedy=REMEDY):
             self._write_numbers(data, self._offset(view, start))
         self._checksums[_shard_name(view, start)] = hashlib.sha256(data).hexdigest()
@@ -92,12 +109,12 @@ class FeatureFile:
         expected = self._checksums.get(_shard_name(view, start))
         if expected is None:
             return False
-        size = (stop - start) * self._shape.width * BYTES_PER_VALUE
+        size = (stop - start) * self._shape.item_bytes
         data = os.pread(descriptor, size, self._offset(view, start))
         return hashlib.sha256(data).hexdigest() == expected
 
     def _offset(self, view: int, start: int) -> int:
-        return (view * self._shape.rows + start) * self._shape.width * BYTES_PER_VALUE
+        return (view * self._shape.rows + start) * self._shape.item_bytes
 
     def _read_checksums(self) -> dict[str, str] | None:
         """The checksums of the shards; None if the manifest is missing or damaged.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 from levelfield.errors import UsageError
 from levelfield.models import register
@@ -104,18 +104,24 @@ class BNInception(nn.Module):
                 output = self._apply_layer(f"{name}_{layer}", output)
             outputs.append(output)
         if not block.pool_proj:
-            halved = _halve(maps)
-            if halved.shape[2:] != outputs[0].shape[2:]:
-                raise UsageError(
-                    f"bninception: its maps of {maps.shape[2]} x {maps.shape[3]} cannot be halved; take "
-                    "images whose side is a multiple of 32, or 227"
-                )
-            return torch.cat([*outputs, halved], 1)
+            return _join_halved(outputs, maps)
         return torch.cat([*outputs, self._apply_layer(f"{name}_pool_proj", _smooth(block, maps))], 1)
 
 
 def _halve(maps: Tensor) -> Tensor:
     return nn.functional.max_pool2d(maps, 3, stride=2, ceil_mode=True)
+
+
+@fx.wrap  # one operation for torch.fx, which cannot follow the check
+def _join_halved(outputs: list[Tensor], maps: Tensor) -> Tensor:
+    """The outputs of a block that halves its maps, and the halved maps themselves."""
+    halved = _halve(maps)
+    if halved.shape[2:] != outputs[0].shape[2:]:
+        raise UsageError(
+            f"bninception: its maps of {maps.shape[2]} x {maps.shape[3]} cannot be halved; take "
+            "images whose side is a multiple of 32, or 227"
+        )
+    return torch.cat([*outputs, halved], 1)
 
 
 def _smooth(block: Block, maps: Tensor) -> Tensor:

@@ -1,4 +1,7 @@
-"""The feature cache of frozen-trunk mode: pooled features, computed once and shared by all runs.
+"""The feature cache: what a frozen network gives, computed once and shared by all runs.
+
+That is the pooled features of a frozen trunk, or the activations at the cut of a trunk whose upper part is
+trained.
 
 A :class:`levelfield.records.FeatureIdentity` holds everything that features depend on; its hash names their
 folder. It is taken from the very objects that features are computed with, so that no caller can name them
@@ -8,6 +11,7 @@ wrongly. Killed at any moment, the computation goes on where it was; a part that
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
@@ -15,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from levelfield.data import Dataset, Images, Rows, transforms
 from levelfield.data.transforms import Transform
@@ -24,7 +28,7 @@ from levelfield.files import lock
 from levelfield.models._embedder import Embedder
 from levelfield.models._feature_file import REMEDY, FeatureFile, Shape
 from levelfield.models._weights import fingerprint
-from levelfield.models.extraction import Extractor, Load
+from levelfield.models.extraction import Extractor, FeatureSource, Load, feature_network
 from levelfield.records import FeatureIdentity, PluginIdentity, feature_id, rows_digest
 from levelfield.seeds import torch_generator
 
@@ -32,12 +36,12 @@ Progress = Callable[[int, int], None]
 
 
 class FeatureStore:
-    """Features (N x F) of each view, read from a memory-mapped file.
+    """Features (N x F), or activations (N x ...), of each view, read from a memory-mapped file.
 
     Attributes:
         path: The file.
         views: How many augmented views there are besides view 0.
-        num_features: F.
+        item: The shape of one image's features.
     """
 
     def __init__(self, path: Path, shape: Shape) -> None:
@@ -49,12 +53,12 @@ class FeatureStore:
                 f"{path} has {size} of {shape.bytes} bytes; "
                 "give the same command again, what is missing is computed"
             )
-        values = shape.views * shape.rows * shape.width
+        values = shape.views * shape.rows * math.prod(shape.item)
         # Not shared: writing to the tensor would not reach the file.
-        mapped = torch.from_file(str(path), shared=False, size=values, dtype=torch.float32)
-        self._features = mapped.view(shape.views, shape.rows, shape.width)
+        mapped = torch.from_file(str(path), shared=False, size=values, dtype=getattr(torch, shape.dtype))
+        self._features = mapped.view(shape.views, shape.rows, *shape.item)
         self.views = shape.views - 1
-        self.num_features = shape.width
+        self.item = shape.item
 
     def __len__(self) -> int:
         return self._shape.rows
@@ -63,20 +67,20 @@ class FeatureStore:
         return FeatureStore, (self.path, self._shape)  # another process maps the file itself
 
     def batch(self, rows: Rows | Tensor, view: int = 0) -> Tensor:
-        """The features (B x F) of ``rows``; view 0 is the plain one, 1..views are augmented."""
+        """The features (B x item) of ``rows``; view 0 is the plain one, 1..views are augmented."""
         return self._features[view].index_select(0, torch.as_tensor(rows))
 
     def all(self, view: int = 0) -> Tensor:
-        """All features (N x F) of a view, mapped, not read."""
+        """All features (N x item) of a view, mapped, not read."""
         return self._features[view]
 
     def augmented(self) -> Tensor:
-        """All features of the augmented views (views x N x F), mapped, not read."""
+        """All features of the augmented views (views x N x item), mapped, not read."""
         return self._features[1:]
 
 
 def feature_identity(
-    embedder: Embedder,
+    source: FeatureSource,
     dataset: Dataset,
     *,
     transform: str = "none",
@@ -85,7 +89,7 @@ def feature_identity(
     seed: int = 0,
 ) -> FeatureIdentity:
     """What the features are called that ``cached_features`` gives for the same arguments."""
-    trunk = embedder.trunk
+    trunk = source.trunk
     if trunk.made_from is None:
         raise UsageError(
             f"trunk {trunk.name} was not made by levelfield.models.create_trunk, so it is not known which "
@@ -99,22 +103,24 @@ def feature_identity(
         rows=rows_digest(numbers),
         trunk=trunk.made_from,
         inputs=repr(trunk.inputs),
-        weights=_hash_of_network(embedder),
-        pooling=repr(embedder.pooling),
+        weights=_hash_of_network(source),
+        pooling=repr(source.pooling) if isinstance(source, Embedder) else "",
+        cut="" if isinstance(source, Embedder) else source.cut,
+        dtype=_dtype(source),
         transform=PluginIdentity(
             name=transform, options=options, source=transforms.registry[transform].source
         ),
         transform_texts=tuple(_text_of(each) for each in _transforms(transform, options, views=views)),
         views=views,
         seed=seed if views else 0,
-        computed_with=_computed_with(next(trunk.parameters()).device),
+        computed_with=_computed_with(trunk.gain.device),
     )
 
 
 def cached_features(
     folder: Path,
     *,
-    embedder: Embedder,
+    source: FeatureSource,
     dataset: Dataset,
     transform: str = "none",
     transform_options: Mapping[str, Any] | None = None,
@@ -123,11 +129,12 @@ def cached_features(
     threads: int | None = None,
     progress: Progress = lambda done, total: None,
 ) -> FeatureStore:
-    """The pooled features of a dataset's images, from ``folder`` if they are there, else computed and kept.
+    """The features of a dataset's images, from ``folder`` if they are there, else computed and kept.
 
     Args:
         folder: Where all features are kept; each kind has a folder of its own in it.
-        embedder: Its trunk and pooling make the features.
+        source: An embedder, whose trunk and pooling make the features (kept as float32), or the lower part of
+            a cut trunk, which makes activations (kept as float16).
         dataset: The images, and no others: the whole dataset, or a part of it from ``select``.
         transform: The name of a transform. View 0 is its evaluation twin's.
         transform_options: The transform's options.
@@ -146,10 +153,13 @@ def cached_features(
         raise UsageError(f"views is {views}; it is a number of augmented views, 0 for none")
     options = dict(transform_options or {})
     identity = feature_identity(
-        embedder, dataset, transform=transform, transform_options=options, views=views, seed=seed
+        source, dataset, transform=transform, transform_options=options, views=views, seed=seed
     )
     plain, *augmenting = _transforms(transform, options, views=views)
-    shape = Shape(views=views + 1, rows=len(dataset), width=embedder.trunk.num_features)
+    load_first = _loader(dataset.images, plain, seed=seed, view=0)
+    shape = Shape(
+        views=views + 1, rows=len(dataset), item=_item_shape(source, load_first), dtype=_dtype(source)
+    )
     home = folder / feature_id(identity)
     # One process at a time checks and computes; the others wait and then find the features there.
     with lock(home / ".lock", remedy=REMEDY):
@@ -158,11 +168,11 @@ def cached_features(
         total = shape.views * shape.rows
         done = total - sum(stop - start for _, start, stop in missing)
         progress(done, total)
-        extractor = Extractor(embedder, threads=threads)
+        extractor = Extractor(source, threads=threads)
         for view, start, stop in missing:
             load = _loader(dataset.images, augmenting[0] if view else plain, seed=seed, view=view)
             features = extractor.features(np.arange(start, stop), load)
-            file.write(view, start, _finite(features, start))
+            file.write(view, start, _checked(features.to(getattr(torch, shape.dtype)), start))
             done += stop - start
             progress(done, total)
         return FeatureStore(file.path, shape)
@@ -179,10 +189,29 @@ def _text_of(transform: Transform) -> str:
     return getattr(transform, "__qualname__", type(transform).__qualname__) if " at 0x" in text else text
 
 
-def _hash_of_network(embedder: Embedder) -> str:
-    """Of all tensors of trunk and pooling, and of the layers as they print themselves."""
-    network = nn.Sequential(embedder.trunk, embedder.pooling)
+def _hash_of_network(source: FeatureSource) -> str:
+    """Of all tensors of the network, and of the layers as they print themselves."""
+    network = feature_network(source)
     return hashlib.sha256(f"{fingerprint(network)} {network}".encode()).hexdigest()
+
+
+def _dtype(source: FeatureSource) -> str:
+    """Vectors are small; maps are not, and training from float16 ones loses nothing that can be measured."""
+    return "float32" if isinstance(source, Embedder) else "float16"
+
+
+def kept_bytes(source: FeatureSource, item: tuple[int, ...]) -> int:
+    """How much of the disk one image and view takes, if its features have the shape ``item``."""
+    return Shape(views=1, rows=1, item=item, dtype=_dtype(source)).bytes
+
+
+def _item_shape(source: FeatureSource, load: Load) -> tuple[int, ...]:
+    """The shape of one image's features."""
+    if isinstance(source, Embedder):
+        return (source.trunk.num_features,)
+    with torch.inference_mode():
+        activation = source(load(np.arange(1)).to(source.trunk.gain.device))
+    return tuple(activation.shape[1:])
 
 
 def _computed_with(device: torch.device) -> str:
@@ -209,11 +238,11 @@ def _loader(images: Images, transform: Transform, *, seed: int, view: int) -> Lo
     return load
 
 
-def _finite(features: Tensor, start: int) -> Tensor:
-    bad = torch.nonzero(~features.isfinite().all(1))
+def _checked(features: Tensor, start: int) -> Tensor:
+    bad = torch.nonzero(~features.flatten(1).isfinite().all(1))
     if len(bad):
         raise RunError(
-            f"the trunk gives features that are not finite for image {start + int(bad[0])}; "
-            "check its weights and that image"
+            f"the trunk gives features that are not finite for image {start + int(bad[0])}, or too large for "
+            f"{str(features.dtype).removeprefix('torch.')}; check its weights and that image"
         )
     return features

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from levelfield.errors import UsageError
-from levelfield.models._heads import Head
+from levelfield.models._head_init import principal_directions, start_head
+from levelfield.models._heads import Head, create_head
 
 
 def pca_head(features: Tensor, *, size: int, normalize: bool = True) -> Head:
@@ -19,6 +19,7 @@ def pca_head(features: Tensor, *, size: int, normalize: bool = True) -> Head:
         normalize: Whether embeddings have unit length.
 
     Example:
+        >>> import torch
         >>> head = pca_head(torch.tensor([[0.0, 1.0], [0.0, 3.0], [0.0, 5.0]]), size=1, normalize=False)
         >>> head(torch.tensor([[7.0, 4.0]]))
         tensor([[1.]])
@@ -29,16 +30,7 @@ def pca_head(features: Tensor, *, size: int, normalize: bool = True) -> Head:
             f"PCA of {count} features of width {width} cannot give size {size}; "
             f"choose at most {min(count, width)}"
         )
-    exact = features.double()
-    mean = exact.mean(0)
-    centred = exact - mean
-    _, vectors = torch.linalg.eigh(centred.T @ centred)  # eigenvalues come in rising order
-    components = vectors.flip(1)[:, :size].T
-    # A direction is as good as its opposite: fix the sign, so that every machine gives the same one.
-    peaks = components.gather(1, components.abs().argmax(1, keepdim=True))
-    components = components * peaks.sign()
-    projection = nn.Linear(width, size, device="meta").to_empty(device=features.device)  # draws no numbers
-    with torch.no_grad():
-        projection.weight.copy_(components)
-        projection.bias.copy_(-components @ mean)
-    return Head(projection.requires_grad_(False), size=size, normalize=normalize)
+    head = create_head("linear", num_features=width, size=size, normalize=normalize).to(features.device)
+    start_head(head, principal_directions(features), init="pca")
+    head.requires_grad_(False)
+    return head

@@ -33,6 +33,7 @@ from levelfield.train import (
     development,
     embed,
     inputs_of,
+    load_trained_part,
     prepare_process,
     run_job,
 )
@@ -168,7 +169,7 @@ def _embed_trained(job: ScoreJob, test: Dataset, fold: int) -> Tensor:
     """Test embeddings of one fold's best model."""
     spec = job.specs[fold]
     embedder = build_embedder(spec, job.resources)
-    embedder.load_state_dict(load_best_weights(job.runs[fold]), strict=spec.trunk.mode == "finetune")
+    load_trained_part(embedder, load_best_weights(job.runs[fold]), mode=spec.trunk.mode)
     return _embed(embedder, job, test, spec)
 
 
@@ -219,7 +220,9 @@ def _embed(
         forward = torch.nn.Identity() if frozen else embedder.features
     rows = np.arange(len(dataset), dtype=np.int64)
     size = spec.training.eval_batch_size
-    return embed(forward, inputs, rows, batch_size=size, device=job.resources.device)
+    embeddings = embed(forward, inputs, rows, batch_size=size, device=job.resources.device)
+    # A method may train on embeddings of any length; what is compared, and concatenated, is their direction.
+    return F.normalize(embeddings) if normalize and spec.head.normalize is False else embeddings
 
 
 def _evaluate(embeddings: Tensor, test: Dataset, wanted: tuple[str, ...]) -> metrics.Scores:

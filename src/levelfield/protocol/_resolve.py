@@ -9,20 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from levelfield import batches, engine, losses, methods, metrics, miners, models, published
-from levelfield.config import Experiment, MethodSpec, Plugin
+from levelfield.config import Experiment, HeadSpec, LoraSpec, MethodSpec, Plugin, TrunkSpec
 from levelfield.data import registry as datasets
 from levelfield.data import splits, transforms
 from levelfield.data.views import DevelopmentView, open_development
 from levelfield.errors import UsageError
 from levelfield.losses import regularisers
 from levelfield.methods import Method
+from levelfield.protocol._batches import fit_batches
 from levelfield.protocol._optimise import LARGEST_GRID, grid_size
 from levelfield.published import DEFAULT_SOURCE
 from levelfield.records import DataIdentity, PluginIdentity, Recipe, RunSpec, TrunkIdentity
 from levelfield.registry import Registry, load_plugin_file, loaded_entry_points, plugin_digest_now
 from levelfield.seeds import seed_for
 from levelfield.space import Value
-from levelfield.train import PluginFile, Resources
+from levelfield.train import PluginFile, Resources, build_embedder
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class Resolved:
         num_folds: How many runs a trial has.
         split_description: The split plan in words.
         leaky: Whether search and selection are shown the test set, on purpose.
+        notes: What was adapted to the data, one sentence each.
+        repeat: Which of ``search.repeats`` searches this is about; each has fresh seeds throughout.
     """
 
     experiment: Experiment
@@ -56,6 +59,8 @@ class Resolved:
     num_folds: int
     split_description: str
     leaky: bool
+    notes: tuple[str, ...] = ()
+    repeat: int = 0
 
     @property
     def pretrained(self) -> bool:
@@ -76,10 +81,10 @@ class Resolved:
             data=self.data,
             fold=fold,
             trunk=self.trunk,
-            head=experiment.head,
+            head=head_of(method, experiment),
             transform=self.transform,
-            batch=experiment.batch,
-            optimizer=experiment.optimizer,
+            batch=experiment.batch.model_copy(update={"adapt": False}),  # the recipe says what came of it
+            optimizer=experiment.optimizer.for_losses(method.card.kind),
             schedule=experiment.schedule,
             training=experiment.training,
             metric=self.metric,
@@ -88,9 +93,19 @@ class Resolved:
             seed=seed,
         )
 
+    @property
+    def repeats(self) -> list[Resolved]:
+        """The experiment once for each of its searches."""
+        return [replace(self, repeat=number) for number in range(self.experiment.search.repeats)]
+
+    @property
+    def repeat_name(self) -> tuple[str | int, ...]:
+        """What sets the random streams of a repeat apart; the first one has those of a single search."""
+        return ("repeat", self.repeat) if self.repeat else ()
+
     def seed(self, stage: str, number: int, fold: int) -> int:
         """The seed of a run: the same for every method, so that luck is shared too."""
-        return seed_for(self.experiment.seed, stage, number, fold)
+        return seed_for(self.experiment.seed, stage, number, fold, *self.repeat_name)
 
 
 def resolve(experiment: Experiment) -> Resolved:
@@ -106,8 +121,8 @@ def resolve(experiment: Experiment) -> Resolved:
                 "its ranges with `space:`, or choose another search.sampler"
             )
     view = _open(experiment)
-    _check_batches(experiment, resolved_methods, view)
-    return Resolved(
+    resolved_methods, notes = fit_batches(resolved_methods, experiment.batch, view)
+    resolved = Resolved(
         experiment=experiment,
         methods=resolved_methods,
         data=DataIdentity(
@@ -115,13 +130,7 @@ def resolve(experiment: Experiment) -> Resolved:
             fingerprint=view.fingerprint,
             split=_identity(splits.registry, experiment.split),
         ),
-        trunk=TrunkIdentity(
-            **_identity(models.registry, experiment.trunk).model_dump(),
-            weights=_weights_identity(experiment.trunk.weights),
-            mode=experiment.trunk.mode,
-            bn_mode=experiment.trunk.bn_mode,
-            views=experiment.trunk.views,
-        ),
+        trunk=_trunk_identity(experiment.trunk),
         transform=_identity(transforms.registry, experiment.transform),
         metric=PluginIdentity(
             name=experiment.training.metric, source=metric_source(experiment.training.metric)
@@ -138,20 +147,36 @@ def resolve(experiment: Experiment) -> Resolved:
         num_folds=len(view.folds),
         split_description=view.description,
         leaky=view.leaky,
+        notes=notes,
     )
+    _check_network(resolved)
+    return resolved
 
 
 def _method(experiment: Experiment, spec: MethodSpec) -> Method:
     """A method of the experiment, with its hyperparameters fixed if there is to be no search."""
     method = methods.resolve(spec)
+    if experiment.search.ranges == "published":
+        method = _with_published_ranges(method, spec, experiment)
     methods.check_sense(method, samples_per_class=method.with_samples(experiment.batch))
     if experiment.hyperparameters == "search":
         return method
     values = method.defaults(experiment.dataset.name)
-    if experiment.hyperparameters != "defaults":
+    if experiment.hyperparameters != "defaults" and method.space:
         _, _, source = experiment.hyperparameters.partition(":")
         values |= _published(method, experiment, source)
     return replace(method, fixed={**values, **method.fixed})
+
+
+def _with_published_ranges(method: Method, spec: MethodSpec, experiment: Experiment) -> Method:
+    """The method searched where the reality check did; what that left alone stays at its default."""
+    space = published.search_space(method.name, experiment.dataset.name, batch=experiment.batch.size)
+    if not space:
+        return method
+    wider = replace(method, ranges={**space, **method.ranges})
+    values = wider.defaults(experiment.dataset.name)
+    alone = [name for name in wider.space if name not in space and name not in spec.space]
+    return replace(wider, fixed={**{name: values[name] for name in alone}, **wider.fixed})
 
 
 def first_point(experiment: Experiment, method: Method) -> dict[str, Value] | None:
@@ -176,6 +201,14 @@ def _published(method: Method, experiment: Experiment, source: str) -> dict[str,
     known = {row.batch_size for row in published.optima(source=source, method=method.name)}
     batch = experiment.batch.size if experiment.batch.size in known else None
     return published.optimum(method.name, experiment.dataset.name, batch=batch, source=source)
+
+
+def head_of(method: Method, experiment: Experiment) -> HeadSpec:
+    """The head of a method's runs: of unit length or not, as its loss is defined, unless the file says it."""
+    head = experiment.head
+    if head.normalize is None:
+        head = head.model_copy(update={"normalize": method.card.embedding == "unit"})
+    return head
 
 
 def recipe_of(method: Method, experiment: Experiment) -> Recipe:
@@ -216,6 +249,20 @@ def _identity(registry: Registry[Any], plugin: Plugin) -> PluginIdentity:
     return PluginIdentity(name=plugin.name, options=plugin.options, source=registry[plugin.name].source)
 
 
+def _trunk_identity(trunk: TrunkSpec) -> TrunkIdentity:
+    """A trunk by all that a run depends on; a tail that begins after the last layer is a frozen trunk."""
+    mode = "frozen" if trunk.mode == "tail" and trunk.cut == models.HEAD else trunk.mode
+    return TrunkIdentity(
+        **_identity(models.registry, trunk).model_dump(),
+        weights=_weights_identity(trunk.weights),
+        mode=mode,
+        bn_mode=trunk.bn_mode,
+        views=trunk.views,
+        cut=trunk.cut if mode == "tail" else None,
+        lora=(trunk.lora or LoraSpec()) if mode == "lora" else None,
+    )
+
+
 def _load_plugin(path: Path) -> str:
     digest = load_plugin_file(path)
     if digest != plugin_digest_now(path):
@@ -251,9 +298,43 @@ def _check_names(experiment: Experiment) -> None:
         raise UsageError("training.max_epochs = 0 would train nothing; choose at least 1")
 
 
+def _check_network(resolved: Resolved) -> None:
+    """What only the network can tell: cuts, the layers of lora, whether the head can start as asked."""
+    experiment = resolved.experiment
+    trunk, head, training = resolved.trunk, experiment.head, experiment.training
+    if trunk.mode == "tail" and trunk.views == 0 and _augments(experiment.transform):
+        raise UsageError(
+            f"trunk.views is 0, but transform {experiment.transform.name} augments images in training; set "
+            "trunk.views to the number of augmented views to keep, or take a transform that does not augment"
+        )
+    mixed = [method.name for method in resolved.methods if "mixup.alpha" in {*method.fixed, *method.space}]
+    if training.chunk is not None and mixed:
+        raise UsageError(
+            f"training.chunk cannot be used with mixup, which method {mixed[0]} has; leave one of them out"
+        )
+    plain = trunk.mode in ("finetune", "frozen") and (head.kind == "linear" or head.init == "random")
+    if plain and training.chunk is None:
+        return
+    spec = resolved.run_spec(resolved.methods[0], {}, fold=0, seed=0)
+    embedder = build_embedder(spec, Resources())  # its weights do not matter here
+    models.check_init(embedder.head, head.init)
+    trains_batch_norms = trunk.mode != "frozen" and trunk.bn_mode == "train" and embedder.batch_norms()
+    if training.chunk is not None and trains_batch_norms:
+        raise UsageError(
+            "training.chunk needs trunk.freeze_bn: BatchNorm layers in training mode would see chunks "
+            "instead of the whole batch"
+        )
+
+
+def _augments(transform: Plugin) -> bool:
+    """Whether a transform does something else in training than in evaluation."""
+    twins = [transforms.create(transform.name, train=train, **transform.options) for train in (True, False)]
+    return repr(twins[0]) != repr(twins[1])
+
+
 def _open(experiment: Experiment) -> DevelopmentView:
     dataset = experiment.dataset
-    options = dataset.options | ({} if dataset.root is None else {"root": dataset.root})
+    options = dataset.options | ({} if dataset.root is None else {"root": str(dataset.root)})
     split = experiment.split
     view = open_development(
         dataset.name,
@@ -269,17 +350,6 @@ def _open(experiment: Experiment) -> DevelopmentView:
             "split.allow_test_feedback=true and every report will be stamped leaky"
         )
     return view
-
-
-def _check_batches(experiment: Experiment, chosen: tuple[Method, ...], view: DevelopmentView) -> None:
-    """Make every method's batch sampler once per fold, so that a batch that cannot be filled fails now."""
-    for method in chosen:
-        options = {k.removeprefix("sampler."): v for k, v in method.fixed.items() if k.startswith("sampler.")}
-        if "samples_per_class" in batches.registry[method.sampler].parameters:
-            options["samples_per_class"] = method.with_samples(experiment.batch)
-        for fold in view.folds:
-            labels = view.dataset.labels[fold.train]
-            batches.create(method.sampler, labels, batch_size=experiment.batch.size, seed=0, **options)
 
 
 def _weights_identity(weights: str) -> str:

@@ -7,6 +7,7 @@ one gets it), and are finished with the trial's record. Optuna's own dashboard c
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from levelfield.records import Trial
 from levelfield.space import Space
 
 BEAT_SECONDS = 20.0
+OPENING_ATTEMPTS = 4
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class SharedStudy:
         self._worker = worker
         self._distributions = {key: distribution_of(dimension) for key, dimension in space.items()}
         with _storage_errors():
-            self._storage = optuna.storages.RDBStorage(url)
+            self._storage = _open_storage(url)
             study = optuna.create_study(
                 storage=self._storage,
                 study_name=name,
@@ -84,7 +86,7 @@ class SharedStudy:
         from optuna.trial import TrialState
 
         with _storage_errors():
-            mine = self._storage.set_trial_state_values(self._ids[number], TrialState.RUNNING)
+            mine: bool = self._storage.set_trial_state_values(self._ids[number], TrialState.RUNNING)
         if mine:
             self.seize(number)
         return mine
@@ -138,6 +140,21 @@ class SharedStudy:
         finally:
             done.set()
             thread.join()
+
+
+def _open_storage(url: str) -> Any:
+    """The database; two machines that make its tables at the same moment get in each other's way, once."""
+    import optuna
+    from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError
+
+    for attempt in range(OPENING_ATTEMPTS):
+        try:
+            return optuna.storages.RDBStorage(url)
+        except (IntegrityError, OperationalError, ProgrammingError):
+            if attempt == OPENING_ATTEMPTS - 1:
+                raise
+            time.sleep(0.2 * (attempt + 1))
+    raise AssertionError("the loop returns or raises")
 
 
 def _slot(trial: Any) -> Slot:

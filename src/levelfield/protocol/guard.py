@@ -99,7 +99,7 @@ def _load(name: str, split: str, transform: str, options: str, root: Path | None
     dataset_options, split_options, transform_options = json.loads(options)
     dataset = open_dataset(
         name,
-        dataset_options | ({} if root is None else {"root": root}),
+        dataset_options | ({} if root is None else {"root": str(root)}),
         transform=transform,
         transform_options=transform_options,
     )

@@ -14,7 +14,15 @@ from levelfield.published._claims import (
     measured_improvements,
     years,
 )
-from levelfield.published._optima import DEFAULT_SOURCE, Optimum, SearchRange, optima, optimum, ranges
+from levelfield.published._optima import (
+    DEFAULT_SOURCE,
+    Optimum,
+    SearchRange,
+    optima,
+    optimum,
+    ranges,
+    search_space,
+)
 from levelfield.published._tables import Source, sources
 from levelfield.published._tournament import Disagreement, ThesisTournament, thesis_tournament
 
@@ -35,6 +43,7 @@ __all__ = [
     "optimum",
     "ranges",
     "results",
+    "search_space",
     "sources",
     "thesis_tournament",
     "years",

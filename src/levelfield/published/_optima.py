@@ -7,7 +7,7 @@ from functools import cache
 
 from levelfield.errors import UsageError
 from levelfield.published._tables import check_known, read_table
-from levelfield.space import Value
+from levelfield.space import Dimension, Float, Int, Value
 
 DEFAULT_SOURCE = "reality-check"
 WHOLE = frozenset({"num_bins", "centers"})
@@ -36,15 +36,24 @@ class Optimum:
 
 @dataclass(frozen=True)
 class SearchRange:
-    """A range that the thesis searched on a grid, with the optimum it found."""
+    """A range that a source searched.
 
+    ``step`` and ``optimum`` are the thesis', which searched on a grid; ``printed`` is the range as the source
+    shows it, and ``note`` says how a bound was read where that is not plain.
+    """
+
+    source: str
     method: str
+    dataset: str
+    batch_size: int | None
     parameter: str
     low: float
     high: float
     low_open: bool
-    step: float
-    optimum: float
+    log: bool
+    step: float | None
+    optimum: float | None
+    printed: str
     note: str
 
 
@@ -136,26 +145,74 @@ def optima(
     return found
 
 
-def ranges() -> list[SearchRange]:
-    """The grid of the thesis' fixed-validation search: range, step and optimum of each hyperparameter.
-
-    Example:
-        >>> [(r.parameter, r.low, r.high, r.step) for r in ranges() if r.method == "proxy_anchor"]
-        [('margin', 0.0, 1.0, 0.1), ('alpha', 0.0, 100.0, 2.0)]
-    """
-    return [
+@cache
+def all_ranges() -> tuple[SearchRange, ...]:
+    """Every published range, source after source."""
+    return tuple(
         SearchRange(
+            source=row["source"],
             method=row["method"],
+            dataset=row["dataset"],
+            batch_size=int(row["batch_size"]) if row["batch_size"] else None,
             parameter=row["parameter"],
             low=float(row["low"]),
             high=float(row["high"]),
             low_open=row["low_open"] == "yes",
-            step=float(row["step"]),
-            optimum=float(row["optimum"]),
+            log=row["log"] == "yes",
+            step=float(row["step"]) if row["step"] else None,
+            optimum=float(row["optimum"]) if row["optimum"] else None,
+            printed=row["printed_range"],
             note=row["note"],
         )
         for row in read_table("ranges.csv")
-    ]
+    )
+
+
+def ranges(*, source: str | None = None, method: str | None = None) -> list[SearchRange]:
+    """The ranges that the sources searched: the thesis' grid, and what the reality check's trials show.
+
+    Example:
+        >>> found = ranges(source="deep-dive-fixed", method="proxy_anchor")
+        >>> [(r.parameter, r.low, r.high, r.step) for r in found]
+        [('margin', 0.0, 1.0, 0.1), ('alpha', 0.0, 100.0, 2.0)]
+    """
+    return [r for r in all_ranges() if source in (None, r.source) and method in (None, r.method)]
+
+
+def search_space(
+    method: str, dataset: str, *, batch: int | None = None, source: str = DEFAULT_SOURCE
+) -> dict[str, Dimension]:
+    """The space that a source searched for a method; empty if it has none.
+
+    For a dataset or a batch size that the source has not, the space is that of CUB200-2011 at its usual
+    batch size.
+
+    Args:
+        method: Our name of the method.
+        dataset: "cub200", "cars196" or "sop".
+        batch: The experiment's batch size.
+        source: "reality-check".
+
+    Example:
+        >>> search_space("triplet", "cub200")
+        {'margin': Float(low=-0.2, high=2.0, log=False, step=None)}
+        >>> search_space("fastap", "cub200", batch=256)
+        {'num_bins': Int(low=2, high=250, log=False, step=1)}
+    """
+    known = ranges(source=source, method=method)
+    if not known:
+        return {}
+    usual = min(row.batch_size or 0 for row in known)
+    for wanted in ((dataset, batch), (dataset, usual), ("cub200", usual)):
+        rows = [row for row in known if (row.dataset, row.batch_size or 0) == wanted]
+        if rows:
+            break
+    return {
+        row.parameter: Int(int(row.low), int(row.high))
+        if row.parameter in WHOLE
+        else Float(row.low, row.high, log=row.log)
+        for row in rows
+    }
 
 
 def _number(parameter: str, text: str) -> Value | None:

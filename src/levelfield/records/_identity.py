@@ -17,6 +17,7 @@ from pydantic import Field
 from levelfield.config import (
     BatchSpec,
     HeadSpec,
+    LoraSpec,
     OptimizerSpec,
     Scalar,
     ScheduleSpec,
@@ -45,12 +46,17 @@ class DataIdentity(PluginIdentity):
 
 
 class TrunkIdentity(PluginIdentity):
-    """A trunk; ``weights`` is a public name, or the hash of a local file."""
+    """A trunk; ``weights`` is a public name, or the hash of a local file.
+
+    ``cut`` and ``lora`` are there in the modes that they belong to.
+    """
 
     weights: str
     mode: str
     bn_mode: str
     views: int
+    cut: str | None = None
+    lora: LoraSpec | None = None
 
 
 class Recipe(Section):
@@ -154,6 +160,7 @@ class Search(Section):
         parallel: How many trials are in flight at once.
         prune: Whether hopeless trials are ended early.
         method_source: The hash of the file that defines the method, if it is not part of this package.
+        repeat: Which of the method's searches it is; each has fresh seeds.
     """
 
     run: RunSpec
@@ -164,6 +171,7 @@ class Search(Section):
     parallel: int
     prune: bool
     method_source: str | None = None
+    repeat: int = 0
 
     @property
     def search_id(self) -> str:
@@ -190,7 +198,9 @@ class FeatureIdentity(Section):
         trunk: The network, with its options.
         inputs: How the network wants its pixels: mean, deviation, scale, order of channels.
         weights: The hash of the tensors of trunk and pooling, and of the printed layers.
-        pooling: How maps become vectors.
+        pooling: How maps become vectors; empty if activations at a cut are kept.
+        cut: The module before which the trunk is cut; empty if it is whole.
+        dtype: Of the numbers that are kept.
         transform: What is done to images before they enter the network.
         transform_texts: How the transform that is made from it prints itself: for the plain view, and for
             the augmented ones if there are any.
@@ -207,6 +217,8 @@ class FeatureIdentity(Section):
     inputs: str = ""
     weights: str
     pooling: str
+    cut: str = ""
+    dtype: str = "float32"
     transform: PluginIdentity
     transform_texts: tuple[str, ...] = ()
     views: int = 0

@@ -15,6 +15,11 @@ from levelfield.miners import Miner, Pairs, Triplets, Tuples
 from levelfield.testing._batch import LABELS, make_batch
 from levelfield.testing._report import raise_problems, watch_global_randomness
 
+NAMES = {
+    Pairs: ("pos_anchor", "positive", "neg_anchor", "negative"),
+    Triplets: ("anchor", "positive", "negative"),
+}
+
 
 @dataclass(frozen=True)
 class _Miner:
@@ -73,7 +78,7 @@ def _tuples(subject: _Miner) -> Iterator[str]:
 
 
 def _faults(subject: _Miner, found: Tuples, labels: Tensor) -> Iterator[str]:
-    for name, index in vars(found).items():
+    for name, index in zip(NAMES[type(found)], found.indices, strict=True):
         if index.dtype != torch.int64 or index.ndim != 1:
             yield f"{name} is {index.dtype} of shape {tuple(index.shape)}, not a list of int64"
             return
@@ -113,7 +118,7 @@ def _repeats(subject: _Miner) -> Iterator[str]:
     with watch_global_randomness(problems):
         one, two = subject.make()(x, labels), subject.make()(x, labels)
     yield from problems
-    if any(not torch.equal(a, b) for a, b in zip(vars(one).values(), vars(two).values(), strict=True)):
+    if any(not torch.equal(a, b) for a, b in zip(one.indices, two.indices, strict=True)):
         yield "two miners made alike give different tuples; draw from the generator alone"
 
 

@@ -2,7 +2,7 @@
 
 from levelfield.train._embed import embed
 from levelfield.train._inputs import FeatureInputs, ImageInputs, Inputs
-from levelfield.train._loop import DivergedError, FoldData, execute, trained_part
+from levelfield.train._loop import DivergedError, FoldData, execute, load_trained_part, trained_part
 from levelfield.train._speed import Speed, measure_speed
 from levelfield.train._workspace import (
     PluginFile,
@@ -11,6 +11,7 @@ from levelfield.train._workspace import (
     build_embedder,
     development,
     inputs_of,
+    learns_from_features,
     prepare_process,
     run_job,
     trunk_features,
@@ -31,6 +32,8 @@ __all__ = [
     "embed",
     "execute",
     "inputs_of",
+    "learns_from_features",
+    "load_trained_part",
     "measure_speed",
     "prepare_process",
     "run_job",

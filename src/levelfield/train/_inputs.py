@@ -1,4 +1,4 @@
-"""What a network is fed: decoded and cropped images, or trunk features computed once."""
+"""What a network is fed: decoded and cropped images, or what a frozen network gives, computed once."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class ImageInputs:
 
 
 class FeatureInputs:
-    """Trunk features: one plain view, and any number of augmented views per image.
+    """What a frozen network gives: one plain view, and any number of augmented views per image.
 
     Args:
-        plain: N x F, features of the evaluation crop.
-        views: V x N x F, features of augmented crops; training draws one per image. Empty: trains on plain.
+        plain: N x F features, or N x ... activations, of the evaluation crop; float32 or float16.
+        views: The same of augmented crops, V x N x ...; training draws one per image. None: trains on plain.
     """
 
     def __init__(self, plain: Tensor, views: Tensor | None = None) -> None:
@@ -56,10 +56,10 @@ class FeatureInputs:
         """See :class:`Inputs`."""
         index = torch.from_numpy(rows)
         if self._views is None:
-            return self._plain[index]
+            return self._plain[index].float()
         view = torch.randint(len(self._views), (len(rows),), generator=generator)
-        return self._views[view, index]
+        return self._views[view, index].float()
 
     def evaluate(self, rows: Rows) -> Tensor:
         """See :class:`Inputs`."""
-        return self._plain[torch.from_numpy(rows)]
+        return self._plain[torch.from_numpy(rows)].float()

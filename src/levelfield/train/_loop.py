@@ -28,14 +28,17 @@ from levelfield.registry import loaded_plugins
 from levelfield.seeds import seed_for, torch_generator
 from levelfield.train import checkpoint
 from levelfield.train._autocast import Autocast
+from levelfield.train._chunks import ChunkedPass
 from levelfield.train._embed import embed
+from levelfield.train._head_start import start_head
 from levelfield.train._inputs import Inputs
-from levelfield.train._objective import Objective
+from levelfield.train._objective import NotFiniteError, Objective
 from levelfield.train._optim import create_optimizer, set_rates
 from levelfield.train._ranks import average_gradients, from_chief, rank, share
 from levelfield.train._stopping import Plateau
 
 VALIDATION_METRICS = ("precision_at_1", "r_precision", "map_at_r")
+WHOLE_MODES = ("finetune", "tail")  # every tensor of the run's network may change
 
 
 class DivergedError(RunError):
@@ -122,6 +125,7 @@ class _Run:
         """Train until the plateau or the last epoch."""
         training = self.spec.training
         if not self._resume():
+            start_head(self.spec, self.embedder, self.data.inputs, self.data.train, device=self.device)
             self._measure(mean_loss=None)
         while self.epoch < training.max_epochs and not self.plateau.should_stop(self.epoch):
             self.epoch += 1
@@ -159,20 +163,39 @@ class _Run:
     def _backward(self, rows: Rows, inputs: Tensor, labels: Tensor) -> float:
         """Forward and backward of one batch; the loss as a number."""
         with self.autocast.forward():
-            value, embeddings = self.objective(self.forward, inputs, labels)
+            chunks = self._chunked(inputs)
+            whole = None if chunks is None else chunks.embeddings
+            try:
+                value, embeddings = self.objective(self.forward, inputs, labels, whole)
+            except NotFiniteError as error:
+                raise DivergedError(f"{error} in epoch {self.epoch}") from error
         number = float(value.detach())
         if not math.isfinite(number):
             raise DivergedError(f"loss is {number} in epoch {self.epoch}")
-        self.autocast.backward(value / self.spec.training.accumulate)
+        accumulate = self.spec.training.accumulate
+        self.autocast.backward(value if accumulate == 1 else value / accumulate)
+        if chunks is not None:
+            with self.autocast.forward():
+                chunks.backward()
         if self.bank is not None:
             self.bank.update(rows, embeddings.detach().float().cpu())
         return number
+
+    def _chunked(self, inputs: Tensor) -> ChunkedPass | None:
+        """The embeddings of a batch that is too large for one pass through the network; else None."""
+        size = self.spec.training.chunk
+        if size is None or size >= len(inputs):
+            return None
+        forward = self.embedder.project if self.frozen else self.forward
+        return ChunkedPass(forward, inputs, size=size)
 
     def _update(self) -> None:
         """One step of the optimiser on the gradients gathered so far."""
         average_gradients(self.optimizer)
         self.autocast.step(self.optimizer, clip_norm=self.spec.training.clip_norm)
-        self.optimizer.zero_grad(set_to_none=True)
+        for group in self.optimizer.param_groups:  # as zero_grad() does, without what that costs a small step
+            for parameter in group["params"]:
+                parameter.grad = None
 
     def _measure(self, mean_loss: float | None) -> None:
         """Score the validation classes, log, keep the best weights, save the state."""
@@ -185,7 +208,7 @@ class _Run:
             return
         self.folder.append_log(EpochLine(epoch=self.epoch, loss=mean_loss, scores=scores))
         if best:
-            checkpoint.save_weights(self.folder.path, trained_part(self.embedder, frozen=self.frozen))
+            checkpoint.save_weights(self.folder.path, trained_part(self.embedder, mode=self.spec.trunk.mode))
         checkpoint.save_state(self.folder.path, self._state())
 
     def _validate(self) -> dict[str, float]:
@@ -195,6 +218,8 @@ class _Run:
         embeddings = embed(
             forward, self.data.inputs, rows, batch_size=self.spec.training.eval_batch_size, device=self.device
         )
+        if self.spec.head.normalize is False:
+            embeddings = torch.nn.functional.normalize(embeddings)
         if not bool(torch.isfinite(embeddings).all()):
             return {self.spec.training.metric: math.nan}
         wanted = tuple(dict.fromkeys((*VALIDATION_METRICS, self.spec.training.metric)))
@@ -204,7 +229,7 @@ class _Run:
     def _state(self) -> dict[str, Any]:
         return {
             "epoch": self.epoch,
-            "embedder": trained_part(self.embedder, frozen=self.frozen),
+            "embedder": trained_part(self.embedder, mode=self.spec.trunk.mode),
             "objective": self.objective.state(),
             "bank": {} if self.bank is None else self.bank.state_dict(),
             "scaler": self.autocast.state(),
@@ -223,7 +248,7 @@ class _Run:
         if state is None:
             return False
         self.epoch = state["epoch"]
-        self.embedder.load_state_dict(state["embedder"], strict=not self.frozen)
+        load_trained_part(self.embedder, state["embedder"], mode=self.spec.trunk.mode)
         self.objective.load_state(state["objective"])
         if self.bank is not None:
             self.bank.load_state_dict(state["bank"])
@@ -235,10 +260,26 @@ class _Run:
         return True
 
 
-def trained_part(embedder: models.Embedder, *, frozen: bool) -> dict[str, Tensor]:
-    """The weights that a run changes: all of them, or with a frozen trunk those after it."""
+def trained_part(embedder: models.Embedder, *, mode: str) -> dict[str, Tensor]:
+    """The weights that a run changes: all of them, or without the frozen ones of the trunk."""
     state: dict[str, Tensor] = embedder.state_dict()
-    return {k: v for k, v in state.items() if not k.startswith("trunk.")} if frozen else state
+    if mode in WHOLE_MODES:
+        return state
+    kept: set[str] = set()
+    if mode != "frozen":
+        kept |= {name for name, parameter in embedder.named_parameters() if parameter.requires_grad}
+        kept |= {name for name, _ in embedder.named_buffers()}  # the statistics of BatchNorm layers
+    return {name: v for name, v in state.items() if name in kept or not name.startswith("trunk.")}
+
+
+def load_trained_part(embedder: models.Embedder, state: dict[str, Tensor], *, mode: str) -> None:
+    """Take over what :func:`trained_part` gave."""
+    missing = trained_part(embedder, mode=mode).keys() - state.keys()
+    if missing:
+        raise RunError(
+            f"the kept weights lack {len(missing)} tensors, such as {min(missing)}; delete the run"
+        )
+    embedder.load_state_dict(state, strict=mode in WHOLE_MODES)
 
 
 def _dense_labels(labels: Rows) -> tuple[Rows, int]:

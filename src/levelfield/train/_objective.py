@@ -23,6 +23,10 @@ from levelfield.records import RunSpec
 from levelfield.seeds import seed_for, torch_generator
 
 
+class NotFiniteError(ArithmeticError):
+    """The network's embeddings hold NaN or infinity: no loss can be asked about them."""
+
+
 class Objective(nn.Module):
     """The loss of a batch, and everything it remembers from one batch to the next."""
 
@@ -51,10 +55,13 @@ class Objective(nn.Module):
         if self.miner is not None:
             miners.reseed(self.miner, seed_for(self._seed, "miner", epoch))
 
-    def forward(self, embedder: Embedder, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, embedder: Embedder, inputs: Tensor, labels: Tensor, known: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """The loss (scalar) of a batch of images or features with labels (B), and its embeddings (B x D).
 
-        Under torchrun, inputs are this rank's share; loss and embeddings are those of all ranks together.
+        If the embeddings are ``known``, they are not computed. Under torchrun, inputs are this rank's
+        share; loss and embeddings are those of all ranks together.
         """
         self._steps += 1
         if self._mixup_alpha is not None:
@@ -63,8 +70,9 @@ class Objective(nn.Module):
             embeddings = embedder.project(mixed.features)
             value = mixed.loss(lambda entry: self._loss_of(*gather(embeddings, entry)))
         else:
-            embeddings = embedder.project(inputs) if self._frozen else embedder(inputs)
-            embeddings, labels = gather(embeddings, labels)
+            if known is None:
+                known = embedder.project(inputs) if self._frozen else embedder(inputs)
+            embeddings, labels = gather(known, labels)
             if self._memory is not None and self._steps > self._memory_start:
                 value = self._loss_with_memory(self._memory, embeddings, labels)
             else:
@@ -74,6 +82,7 @@ class Objective(nn.Module):
         return value, embeddings
 
     def _loss_of(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        _check_finite(embeddings)
         value: Tensor
         if self.miner is None:
             value = self.loss(embeddings, labels)
@@ -84,9 +93,16 @@ class Objective(nn.Module):
         return value
 
     def _loss_with_memory(self, memory: CrossBatchMemory, embeddings: Tensor, labels: Tensor) -> Tensor:
+        _check_finite(embeddings)
         everything, their_labels = memory.join(embeddings, labels)
-        pairs = miners.pairs_of_anchors(their_labels, len(labels))
-        value: Tensor = self.loss(everything, their_labels, pairs)
+        tuples: miners.Tuples
+        if self.miner is None:
+            tuples = miners.pairs_of_anchors(their_labels, len(labels))
+        else:
+            with torch.no_grad():
+                mined = self.miner(everything, their_labels)
+            tuples = miners.with_anchors_in_batch(mined, len(labels))
+        value: Tensor = self.loss(everything, their_labels, tuples)
         memory.push(embeddings, labels)
         return value
 
@@ -104,6 +120,12 @@ class Objective(nn.Module):
         if self._memory is not None:
             self._memory.load_state_dict(state["memory"])
         self._steps = state["steps"]
+
+
+def _check_finite(embeddings: Tensor) -> None:
+    """Losses and miners that count or sort would raise something else, or go on as if all were well."""
+    if not bool(torch.isfinite(embeddings.detach().sum())) and not bool(torch.isfinite(embeddings).all()):
+        raise NotFiniteError("embeddings are not finite")
 
 
 def _create_loss(spec: RunSpec, num_classes: int, embedding_size: int) -> nn.Module:

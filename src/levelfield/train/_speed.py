@@ -12,13 +12,21 @@ import torch
 
 from levelfield.data import Rows, transforms
 from levelfield.data.views import DevelopmentView
-from levelfield.models import Embedder
 from levelfield.models.extraction import Extractor
+from levelfield.models.features import kept_bytes
 from levelfield.records import RunFolder, RunSpec
 from levelfield.seeds import torch_generator
-from levelfield.train._inputs import FeatureInputs, Inputs
+from levelfield.train._inputs import Inputs
 from levelfield.train._loop import FoldData, _Run
-from levelfield.train._workspace import Resources, build_embedder, development, inputs_of, prepare_process
+from levelfield.train._workspace import (
+    Resources,
+    build_embedder,
+    development,
+    feature_source,
+    inputs_of,
+    learns_from_features,
+    prepare_process,
+)
 
 STEPS = 3
 IMAGES = 256
@@ -56,9 +64,9 @@ def measure_speed(spec: RunSpec, resources: Resources) -> Speed:
     fold = view.folds[spec.fold]
     sample = fold.validation[:IMAGES]
     embedder = build_embedder(spec, resources)
-    feature = _seconds_per_feature(view, spec, embedder, sample) if spec.trunk.mode == "frozen" else 0.0
+    kept = _kept_features(view, spec, resources, sample) if learns_from_features(spec) else None
     data = FoldData(
-        inputs=_inputs(view, spec, resources, embedder),
+        inputs=_inputs(view, spec, resources, kept),
         labels=view.dataset.labels,
         train=fold.train,
         validation=sample,
@@ -82,31 +90,54 @@ def measure_speed(spec: RunSpec, resources: Resources) -> Speed:
         steps=spec.training.iterations_per_epoch or max(1, len(fold.train) // spec.batch.size),
         evaluation=evaluation * len(fold.validation) / len(sample),
         image=evaluation / len(sample),
-        feature=feature,
+        feature=kept.seconds if kept else 0.0,
         weights=weights,
         state=state,
-        feature_bytes=4 * embedder.trunk.num_features if spec.trunk.mode == "frozen" else 0,
+        feature_bytes=kept.bytes if kept else 0,
     )
 
 
-def _inputs(view: DevelopmentView, spec: RunSpec, resources: Resources, embedder: Embedder) -> Inputs:
-    """The real inputs; for a frozen trunk random features, as real ones may take hours to compute."""
-    if spec.trunk.mode == "frozen":
-        generator = torch_generator("speed")
-        return FeatureInputs(torch.rand(len(view.dataset), embedder.trunk.num_features, generator=generator))
-    return inputs_of(view.dataset, spec, resources, train=True)
+@dataclass(frozen=True)
+class _KeptFeatures:
+    """What a frozen network gives for some images, and what one of them costs."""
+
+    sample: torch.Tensor
+    seconds: float
+    bytes: int
 
 
-def _seconds_per_feature(view: DevelopmentView, spec: RunSpec, embedder: Embedder, rows: Rows) -> float:
+class _Repeated:
+    """The features of a few images in place of those of all."""
+
+    def __init__(self, sample: torch.Tensor) -> None:
+        self._sample = sample
+
+    def train(self, rows: Rows, generator: torch.Generator) -> torch.Tensor:
+        return self._sample[torch.from_numpy(rows) % len(self._sample)]
+
+    def evaluate(self, rows: Rows) -> torch.Tensor:
+        return self.train(rows, torch.Generator())
+
+
+def _inputs(view: DevelopmentView, spec: RunSpec, resources: Resources, kept: _KeptFeatures | None) -> Inputs:
+    """The real inputs; where features are kept, those of a few images: all of them may take hours."""
+    if kept is None:
+        return inputs_of(view.dataset, spec, resources, train=True)
+    return _Repeated(kept.sample)
+
+
+def _kept_features(view: DevelopmentView, spec: RunSpec, resources: Resources, rows: Rows) -> _KeptFeatures:
     transform = transforms.create(spec.transform.name, train=False, **spec.transform.options)
     images = view.dataset.images
 
     def load(wanted: Rows) -> torch.Tensor:
         return transform([images.read(int(row)) for row in wanted], torch_generator("speed"))
 
-    extractor = Extractor(embedder.eval(), threads=os.cpu_count())
+    source, _ = feature_source(spec, resources, train=True)
+    extractor = Extractor(source, threads=os.cpu_count())
     few = rows[: max(1, IMAGES // 8)]
     extractor.features(few, load)
     start = time.monotonic()
-    extractor.features(few, load)
-    return (time.monotonic() - start) / len(few)
+    sample = extractor.features(few, load)
+    seconds = (time.monotonic() - start) / len(few)
+    return _KeptFeatures(sample, seconds, kept_bytes(source, tuple(sample.shape[1:])))

@@ -5,6 +5,7 @@ What many runs share is kept for the life of the process: a worker loads the dat
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 from collections.abc import Callable
@@ -16,9 +17,11 @@ from typing import Any
 import torch
 
 from levelfield import models
+from levelfield.config import LoraSpec
 from levelfield.data import Dataset, cache_folder, transforms
 from levelfield.data.views import DevelopmentView, open_development
 from levelfield.errors import RunError
+from levelfield.models.extraction import FeatureSource
 from levelfield.models.features import FeatureStore, cached_features, feature_identity
 from levelfield.records import RunFolder, RunResult, RunSpec, feature_id
 from levelfield.registry import load_plugin_file
@@ -105,7 +108,7 @@ def _open(name: str, split: str, transform: str, options: str, root: Path | None
     dataset_options, split_options, transform_options = json.loads(options)
     return open_development(
         name,
-        dataset_options=dataset_options | ({} if root is None else {"root": root}),
+        dataset_options=dataset_options | ({} if root is None else {"root": str(root)}),
         split=split,
         split_options=split_options,
         transform=transform,
@@ -117,10 +120,10 @@ _features: dict[str, FeatureStore] = {}
 
 
 def inputs_of(dataset: Dataset, spec: RunSpec, resources: Resources, *, train: bool) -> Inputs:
-    """What the network is fed for ``dataset``: its images, or features of a frozen trunk."""
-    if spec.trunk.mode == "frozen":
-        embedder, options = _feature_maker(spec, resources, train=train)
-        key = feature_id(feature_identity(embedder, dataset, **options))
+    """What the network is fed for ``dataset``: its images, or what the frozen part of the trunk gives."""
+    if learns_from_features(spec):
+        source, options = feature_source(spec, resources, train=train)
+        key = feature_id(feature_identity(source, dataset, **options))
         if key not in _features:  # checking the file takes longer than training a head
             _features[key] = trunk_features(dataset, spec, resources, train=train)
         store = _features[key]
@@ -133,6 +136,11 @@ def inputs_of(dataset: Dataset, spec: RunSpec, resources: Resources, *, train: b
     )
 
 
+def learns_from_features(spec: RunSpec) -> bool:
+    """Whether a run reads what a frozen network gives, computed once, instead of images."""
+    return spec.trunk.mode in ("frozen", "tail")
+
+
 def trunk_features(
     dataset: Dataset,
     spec: RunSpec,
@@ -141,11 +149,11 @@ def trunk_features(
     train: bool,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> FeatureStore:
-    """Pooled features of ``dataset``, computed once and kept in the cache folder for all runs."""
-    embedder, options = _feature_maker(spec, resources, train=train)
+    """What the frozen part of the trunk gives for ``dataset``, kept in the cache folder for all runs."""
+    source, options = feature_source(spec, resources, train=train)
     return cached_features(
         cache_folder() / "features",
-        embedder=embedder,
+        source=source,
         dataset=dataset,
         threads=os.cpu_count(),
         progress=progress,
@@ -153,12 +161,15 @@ def trunk_features(
     )
 
 
-def _feature_maker(
+def feature_source(
     spec: RunSpec, resources: Resources, *, train: bool
-) -> tuple[models.Embedder, dict[str, Any]]:
+) -> tuple[FeatureSource, dict[str, Any]]:
     """What computes a run's features: the network, and the options of the transform and its views."""
-    embedder = build_embedder(spec, resources).to(resources.device).eval()
-    return embedder, {
+    source: FeatureSource = (
+        build_embedder(spec, resources) if spec.trunk.cut is None else _cut_trunk(spec, resources)[0]
+    )
+    source.to(resources.device).eval()
+    return source, {
         "transform": spec.transform.name,
         "transform_options": spec.transform.options,
         "views": spec.trunk.views if train else 0,
@@ -166,22 +177,51 @@ def _feature_maker(
 
 
 def build_embedder(spec: RunSpec, resources: Resources) -> models.Embedder:
-    """The network as the run begins with it."""
-    options: dict[str, Any] = {
-        "pooling": spec.head.pooling,
-        "head": spec.head.kind,
-        "size": spec.head.size,
-        "normalize": spec.head.normalize,
-        "freeze_bn": spec.trunk.bn_mode,
-        "seed": seed_for(spec.seed, "head"),
-    }
-    trunk_options = json.dumps(spec.trunk.options, sort_keys=True)
-    if spec.trunk.mode == "frozen":
-        return models.build(trunk=_frozen_trunk(spec.trunk.name, resources.weights, trunk_options), **options)
-    seed = seed_for(spec.seed, "trunk")
+    """The network as the run begins with it; in tail mode it takes activations instead of images.
+
+    A fitted start of the head (``head.init``) comes later, when the run begins.
+    """
+    match spec.trunk.mode:
+        case "frozen":
+            trunk = _shared_trunk(spec, resources)
+        case "tail":
+            trunk = copy.deepcopy(_cut_trunk(spec, resources)[1])
+        case _:
+            trunk = _create_trunk(
+                spec.trunk.name, resources.weights, _options(spec), seed_for(spec.seed, "trunk")
+            )
+    match spec.trunk.mode:
+        case "lora":
+            lora = spec.trunk.lora or LoraSpec()
+            seed = seed_for(spec.seed, "lora")
+            models.add_lora(trunk, rank=lora.rank, alpha=lora.alpha, targets=lora.targets, seed=seed)
+        case "bitfit":
+            models.train_biases(trunk)
+        case "norm":
+            models.train_norms(trunk)
     return models.build(
-        trunk=_create_trunk(spec.trunk.name, resources.weights, trunk_options, seed), **options
+        trunk=trunk,
+        pooling=spec.head.pooling,
+        head=spec.head.kind,
+        size=spec.head.size,
+        normalize=spec.head.normalize is not False,
+        freeze_bn=spec.trunk.bn_mode,  # type: ignore[arg-type]  # a plain text in records
+        seed=seed_for(spec.seed, "head"),
     )
+
+
+def _cut_trunk(spec: RunSpec, resources: Resources) -> tuple[models.LowerPart, models.Trunk]:
+    return _split_trunk(spec.trunk.name, resources.weights, _options(spec), str(spec.trunk.cut))
+
+
+@lru_cache(maxsize=1)
+def _split_trunk(name: str, weights: str, options: str, cut: str) -> tuple[models.LowerPart, models.Trunk]:
+    """All runs share the lower part, and start from the same upper one."""
+    return models.split(_frozen_trunk(name, weights, options), cut)
+
+
+def _shared_trunk(spec: RunSpec, resources: Resources) -> models.Trunk:
+    return _frozen_trunk(spec.trunk.name, resources.weights, _options(spec))
 
 
 @lru_cache(maxsize=1)
@@ -192,3 +232,7 @@ def _frozen_trunk(name: str, weights: str, options: str) -> models.Trunk:
 
 def _create_trunk(name: str, weights: str, options: str, seed: int) -> models.Trunk:
     return models.create_trunk(name, weights=weights, seed=seed, **json.loads(options))
+
+
+def _options(spec: RunSpec) -> str:
+    return json.dumps(spec.trunk.options, sort_keys=True)

@@ -1,0 +1,98 @@
+"""Training a small part of a large trunk: low-rank additions, biases, or norm layers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from levelfield.errors import UsageError, did_you_mean
+from levelfield.models._trunk import Trunk
+from levelfield.seeds import torch_generator
+
+
+class LowRank(nn.Module):
+    """A weight plus a product of two thin matrices, which alone are trained (LoRA, Hu et al. 2022).
+
+    The second matrix starts at zero, so that the layer starts as it was.
+    """
+
+    def __init__(self, weight: Tensor, *, rank: int, alpha: float, generator: torch.Generator) -> None:
+        super().__init__()
+        rows, columns = weight.shape
+        bound = 1 / math.sqrt(columns)
+        self.down = nn.Parameter(torch.empty(rank, columns).uniform_(-bound, bound, generator=generator))
+        self.up = nn.Parameter(torch.zeros(rows, rank))
+        self.scale = alpha / rank
+
+    def forward(self, weight: Tensor) -> Tensor:
+        """The weight (rows x columns) that the layer uses."""
+        return torch.addmm(weight, self.up, self.down, alpha=self.scale)
+
+
+def add_lora(
+    trunk: Trunk, *, rank: int = 8, alpha: float = 8.0, targets: Sequence[str] = (), seed: int = 0
+) -> None:
+    """Freeze ``trunk`` and give its linear layers low-rank additions that learn.
+
+    Args:
+        trunk: It is changed.
+        rank: Of the additions.
+        alpha: The additions are multiplied by alpha / rank.
+        targets: The last parts of layers' names, such as "qkv"; empty means every linear layer.
+        seed: Of the additions' first values.
+
+    Example:
+        >>> from levelfield import models
+        >>> trunk = models.create_trunk("mlp", width=8)
+        >>> add_lora(trunk, rank=2)
+        >>> sorted(name.rsplit(".", 1)[-1] for name, p in trunk.named_parameters() if p.requires_grad)
+        ['down', 'down', 'up', 'up']
+    """
+    linear = {name: layer for name, layer in trunk.network.named_modules() if isinstance(layer, nn.Linear)}
+    ends = {name.rsplit(".", 1)[-1] for name in linear}
+    for target in targets:
+        if target not in ends:
+            hint = did_you_mean(target, ends)
+            raise UsageError(
+                f'trunk {trunk.name} has no linear layer "{target}" for trunk.lora.targets{hint}'
+            )
+    if not linear:
+        raise UsageError(
+            f"trunk {trunk.name} has no linear layers for mode lora; use mode norm, tail or finetune"
+        )
+    trunk.requires_grad_(False)
+    for name, layer in linear.items():
+        if targets and name.rsplit(".", 1)[-1] not in targets:
+            continue
+        if rank > min(layer.weight.shape):
+            raise UsageError(
+                f"trunk.lora.rank {rank} is more than layer {name} has ({min(layer.weight.shape)}); lower it"
+            )
+        generator = torch_generator("lora", seed, name)
+        addition = LowRank(layer.weight, rank=rank, alpha=alpha, generator=generator).to(layer.weight.device)
+        parametrize.register_parametrization(layer, "weight", addition)
+
+
+def train_biases(trunk: Trunk) -> None:
+    """Freeze ``trunk`` but for its biases (BitFit, Ben Zaken et al. 2022)."""
+    _train_only(trunk, "bitfit", [p for name, p in trunk.named_parameters() if name.endswith("bias")])
+
+
+def train_norms(trunk: Trunk) -> None:
+    """Freeze ``trunk`` but for the scales and shifts of its norm layers."""
+    norms = [module for module in trunk.modules() if "norm" in type(module).__name__.lower()]
+    _train_only(trunk, "norm", [p for module in norms for p in module.parameters(recurse=False)])
+
+
+def _train_only(trunk: Trunk, mode: str, parameters: Sequence[nn.Parameter]) -> None:
+    if not parameters:
+        raise UsageError(
+            f"trunk {trunk.name} has nothing to train in mode {mode}; use mode finetune or frozen"
+        )
+    trunk.requires_grad_(False)
+    for parameter in parameters:
+        parameter.requires_grad_(True)

@@ -1,0 +1,70 @@
+"""Large batches in little memory: the network sees chunks, the loss the whole batch, gradients are exact.
+
+As in "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup" (Gao et al. 2021): embeddings
+are computed without a graph, the loss gives their gradients, and a second pass over the chunks carries these
+on to the network. The second pass draws the same random numbers as the first, so dropout is the same in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+Forward = Callable[[Tensor], Tensor]
+
+
+class ChunkedPass:
+    """The embeddings of a batch, computed chunk by chunk.
+
+    Attributes:
+        embeddings: B x D, a leaf that collects gradients; no graph of the network hangs on it.
+
+    Example:
+        >>> weight = torch.ones(3, 2, requires_grad=True)
+        >>> chunks = ChunkedPass(lambda x: x @ weight, torch.ones(5, 3), size=2)
+        >>> chunks.embeddings.sum().backward()
+        >>> chunks.backward()
+        >>> weight.grad.sum().item()
+        30.0
+    """
+
+    def __init__(self, forward: Forward, inputs: Tensor, *, size: int) -> None:
+        self._forward = forward
+        self._chunks = torch.split(inputs, size)
+        self._random_states: list[list[Tensor]] = []
+        outputs = []
+        with torch.no_grad():
+            for chunk in self._chunks:
+                self._random_states.append(_random_states(chunk.device))
+                outputs.append(forward(chunk))
+        self.embeddings = torch.cat(outputs).requires_grad_()
+
+    def backward(self) -> None:
+        """Carry the gradients that ``embeddings`` has collected on to the network."""
+        gradient = self.embeddings.grad
+        assert gradient is not None, "call backward() of the loss first"
+        start = 0
+        for chunk, states in zip(self._chunks, self._random_states, strict=True):
+            with _random(chunk.device, states):
+                output = self._forward(chunk)
+            torch.autograd.backward(output, gradient[start : start + len(chunk)].to(output.dtype))
+            start += len(chunk)
+
+
+def _random_states(device: torch.device) -> list[Tensor]:
+    states = [torch.get_rng_state()]
+    return [*states, torch.cuda.get_rng_state(device)] if device.type == "cuda" else states
+
+
+@contextmanager
+def _random(device: torch.device, states: list[Tensor]) -> Iterator[None]:
+    """Draw from ``states`` for a while; the generators then go on from where they were."""
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.set_rng_state(states[0])
+        if devices:
+            torch.cuda.set_rng_state(states[1], device)
+        yield

@@ -1,0 +1,71 @@
+"""What a run hands to the loss: embeddings of the length it is defined on, and never NaN."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import levelfield as lf
+from levelfield import losses, methods, models
+from levelfield.config import MethodSpec
+from levelfield.protocol import resolve
+from levelfield.train._objective import NotFiniteError, Objective
+
+RAW = {"npair", "angular", "generalized_lifted", "sphereface", "cross_entropy"}
+
+
+def run_spec(method: str, **values: Any) -> Any:
+    experiment = lf.Experiment.build(name="x", preset="demo", trunk={"mode": "frozen"}, **values)
+    recipe = methods.resolve(MethodSpec(name=method))
+    return resolve(experiment).run_spec(recipe, recipe.defaults(), fold=0, seed=0)
+
+
+@pytest.mark.parametrize("name", losses.registry.names())
+def test_the_card_says_what_a_loss_is_defined_on(name: str) -> None:
+    """The length of embeddings changes the value of exactly the losses whose card says raw."""
+    classifies = losses.registry[name].card.kind == "classification"
+    loss = losses.create(name, **({"num_classes": 4, "embedding_size": 6} if classifies else {})).double()
+    x = torch.randn(8, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(8) % 4
+    exceptions = {"snr_contrastive", "snr_triplet"}  # their regulariser alone sees the length, as published
+    changes = not torch.isclose(loss(3 * x, labels), loss(x, labels))
+    assert changes == (losses.registry[name].card.embedding == "raw" or name in exceptions)
+    assert (losses.registry[name].card.embedding == "raw") == (name in RAW)
+
+
+def test_a_run_trains_on_raw_embeddings_where_the_loss_is_defined_on_them() -> None:
+    assert run_spec("npair").head.normalize is False
+    assert run_spec("triplet").head.normalize is True
+    assert run_spec("npair", head={"normalize": True}).head.normalize is True
+    assert run_spec("triplet", head={"normalize": False}).head.normalize is False
+
+
+def test_npair_reaches_zero_on_raw_embeddings_and_not_on_the_sphere() -> None:
+    """Separated classes: on the sphere the loss stays near that of a random start, whatever is learned."""
+    labels = torch.arange(8).repeat_interleave(4)
+    separated = torch.eye(8).repeat_interleave(4, 0)
+    loss = losses.create("npair", l2=0.0)
+    assert loss(separated, labels) > 2
+    assert loss(10 * separated, labels) < 1e-3
+
+
+class Broken(models.Embedder):
+    """A network whose embeddings hold one NaN."""
+
+    def __init__(self) -> None:
+        torch.nn.Module.__init__(self)
+
+    def project(self, features: torch.Tensor) -> torch.Tensor:
+        embeddings = torch.randn(len(features), 16, generator=torch.Generator().manual_seed(0))
+        embeddings[3, 2] = torch.nan
+        return embeddings
+
+
+@pytest.mark.parametrize("method", ["fastap", "histogram", "triplet", "multi_similarity_miner", "arcface"])
+def test_one_nan_is_noticed_before_the_loss_sees_it(method: str) -> None:
+    objective = Objective(run_spec(method), num_classes=4, embedding_size=16)
+    objective.start_epoch(1)
+    with pytest.raises(NotFiniteError, match="embeddings are not finite"):
+        objective(Broken(), torch.zeros(8, 4), torch.arange(8) % 4)
