@@ -4,8 +4,8 @@
 
 Contrastive and multi-similarity on random features of the shape of CUB's training half (5,864 x 1,280, 100
 classes), to 128 dimensions with Adam, as in the preset ``laptop``: class-balanced batches are drawn, gathered
-from a memory-mapped file, and trained on by ``levelfield.train.execute``, checks for divergence included. Each
-round trains anew; the best counts, as the others were disturbed. Fails below 1,000 steps a second.
+from a memory-mapped file, and trained on by ``levelfield.train.execute``, checks for divergence included.
+Each round trains anew; the best counts, as the others were disturbed. Fails below 1,000 steps a second.
 """
 
 from __future__ import annotations

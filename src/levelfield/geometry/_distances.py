@@ -178,5 +178,7 @@ def _with_transpose(matrix: Tensor) -> Tensor:
 
 def _matmul(left: Tensor, right: Tensor) -> Tensor:
     """A matrix product that autocast leaves alone."""
+    if not torch.is_autocast_enabled(left.device.type):
+        return torch.mm(left, right)
     with torch.autocast(left.device.type, enabled=False):
         return torch.mm(left, right)
