@@ -75,9 +75,7 @@ def main() -> int:
         store = FeatureStore(file, Shape(views=1, rows=SAMPLES, item=(WIDTH,)))
         for method in ("contrastive", "multi_similarity"):
             best = max(steps_per_second(method, store, steps=options.steps) for _ in range(options.rounds))
-            print(
-                f"{WIDTH} features -> 128, {method}, {options.threads} threads: {best:.0f} steps of 32 a second"
-            )
+            print(f"{WIDTH} features -> 128, {method}, {options.threads} threads: {best:.0f} steps/s")
             slowest = min(slowest, best)
     return 0 if slowest >= TARGET else 1
 

@@ -68,7 +68,7 @@ class _LinearUnit(torch.autograd.Function):
         return embeddings
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
         features, weight, embeddings, norms = ctx.saved_tensors
         along = (gradient * embeddings).sum(1, keepdim=True)
