@@ -4,8 +4,8 @@
 
 Contrastive and multi-similarity on random features of the shape of CUB's training half (5,864 x 1,280, 100
 classes), to 128 dimensions with Adam, as in the preset ``laptop``: class-balanced batches are drawn, gathered
-from a memory-mapped file, and trained on by ``levelfield.train.execute``, checks for divergence included. Each
-round trains anew; the best counts, as the others were disturbed. Fails below 1,000 steps a second.
+from a memory-mapped file, and trained on by ``levelfield.train.execute``, checks for divergence included.
+Each round trains anew; the best counts, as the others were disturbed. Fails below 1,000 steps a second.
 """
 
 from __future__ import annotations
@@ -75,9 +75,7 @@ def main() -> int:
         store = FeatureStore(file, Shape(views=1, rows=SAMPLES, item=(WIDTH,)))
         for method in ("contrastive", "multi_similarity"):
             best = max(steps_per_second(method, store, steps=options.steps) for _ in range(options.rounds))
-            print(
-                f"{WIDTH} features -> 128, {method}, {options.threads} threads: {best:.0f} steps of 32 a second"
-            )
+            print(f"{WIDTH} features -> 128, {method}, {options.threads} threads: {best:.0f} steps/s")
             slowest = min(slowest, best)
     return 0 if slowest >= TARGET else 1
 

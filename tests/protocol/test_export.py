@@ -76,6 +76,35 @@ def test_a_head_on_a_frozen_trunk_is_exported_with_the_trunk(frozen: Path, tmp_p
     assert got == pytest.approx(record.concatenated["map_at_r"], abs=2e-3)
 
 
+@pytest.mark.parametrize(
+    "trunk",
+    [
+        {"name": "conv4", "width": 4, "in_channels": 1, "mode": "tail", "from": "2"},
+        {"name": "conv4", "width": 4, "in_channels": 1, "mode": "norm"},
+        {
+            "name": "timm:vit_tiny_patch16_224",
+            "img_size": 16,
+            "patch_size": 8,
+            "depth": 1,
+            "in_channels": 1,
+            "mode": "lora",
+            "lora": {"rank": 2, "targets": ["qkv"]},
+        },
+    ],
+    ids=["tail", "norm", "lora"],
+)
+def test_a_partly_trained_trunk_is_exported_whole(trunk: dict[str, Any], tmp_path: Path) -> None:
+    values = tiny_values() | {"methods": ["triplet"], "trunk": trunk, "search": {"trials": 1}}
+    folder = lf.run(lf.Experiment.build(**values), tmp_path / "runs")
+    export_model(folder, tmp_path / "model", method="triplet", plugins=(TOY_PLUGIN,))
+    pictures, labels = test_pictures(folder)
+    got = lf.metrics.evaluate(lf.load_embedder(tmp_path / "model").embed(pictures), labels)["map_at_r"]
+    store = Store(folder)
+    record = store.rerun(store.index().selection_ids("triplet")[0], 0)
+    assert record is not None
+    assert got == pytest.approx(record.concatenated["map_at_r"], abs=5e-3)  # float16 activations in tail mode
+
+
 def test_the_whole_road_from_the_records_to_an_answer(finished: Path, tmp_path: Path) -> None:
     runner = CliRunner()
     model, index, picture = tmp_path / "model", tmp_path / "index", tmp_path / "picture.png"

@@ -7,11 +7,11 @@ import math
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Tuples, of_batch, pair_masks, parts, products, unit
+from levelfield.geometry import Tuples, of_batch, pair_masks, parts, products, unit, with_gradient
 from levelfield.losses import register
 from levelfield.losses._logsumexp import softmax_weights
 from levelfield.losses._module import EmbeddingLoss
-from levelfield.losses._reduction import Reduction, Sum, with_gradient
+from levelfield.losses._reduction import Reduction, Sum
 from levelfield.losses.npair import mean_square_norm, npair_of_all
 from levelfield.space import Float
 

@@ -28,7 +28,15 @@ from levelfield.protocol._confirm import rerun_specs
 from levelfield.protocol._reproduce import recorded_experiment
 from levelfield.protocol._resolve import Resolved, resolve
 from levelfield.records import RunSpec, Store, environment, now
-from levelfield.train import build_embedder, development, embed, inputs_of, prepare_process
+from levelfield.train import (
+    build_embedder,
+    development,
+    embed,
+    inputs_of,
+    load_trained_part,
+    prepare_process,
+    whole_embedder,
+)
 from levelfield.train.checkpoint import load_best_weights
 
 
@@ -69,7 +77,7 @@ def export_model(
     threshold, problem = _threshold(specs, embedders, view, resolved, rate=false_accept_rate)
     return write_model(
         out,
-        embedders,
+        [whole_embedder(*pair, resolved.resources) for pair in zip(embedders, specs, strict=True)],
         architecture=_architecture(specs[0]),
         preprocessing=_preprocessing(specs[0], view),
         name=f"{resolved.experiment.name}: {method}",
@@ -120,8 +128,7 @@ def _specs(
 
 def _trained(spec: RunSpec, resolved: Resolved, store: Store) -> Embedder:
     embedder = build_embedder(spec, resolved.resources)
-    weights = load_best_weights(store.run(spec.run_id).path)
-    embedder.load_state_dict(weights, strict=spec.trunk.mode == "finetune")
+    load_trained_part(embedder, load_best_weights(store.run(spec.run_id).path), mode=spec.trunk.mode)
     return embedder.eval()
 
 

@@ -199,6 +199,26 @@ def build_embedder(spec: RunSpec, resources: Resources) -> models.Embedder:
             models.train_biases(trunk)
         case "norm":
             models.train_norms(trunk)
+    return _with_head(trunk, spec)
+
+
+def whole_embedder(embedder: models.Embedder, spec: RunSpec, resources: Resources) -> models.Embedder:
+    """A run's trained network as one of plain layers that takes images, whatever the run was fed."""
+    match spec.trunk.mode:
+        case "tail":
+            trunk = _create_trunk(spec.trunk.name, resources.weights, _options(spec), 0)
+            whole = _with_head(trunk, spec)
+            whole.load_state_dict(embedder.state_dict(), strict=False)  # the tail's names are the whole's
+            return whole.train(embedder.training)
+        case "lora":
+            whole = copy.deepcopy(embedder)
+            models.merge_lora(whole.trunk)
+            return whole
+        case _:
+            return embedder
+
+
+def _with_head(trunk: models.Trunk, spec: RunSpec) -> models.Embedder:
     return models.build(
         trunk=trunk,
         pooling=spec.head.pooling,
