@@ -77,6 +77,23 @@ def add_lora(
         parametrize.register_parametrization(layer, "weight", addition)
 
 
+def merge_lora(trunk: Trunk) -> None:
+    """Add the low-rank additions of ``trunk`` to its weights for good; it is then a trunk like any other.
+
+    Example:
+        >>> from levelfield import models
+        >>> trunk = models.create_trunk("mlp", width=8)
+        >>> before = trunk.state_dict().keys()
+        >>> add_lora(trunk, rank=2)
+        >>> merge_lora(trunk)
+        >>> trunk.state_dict().keys() == before
+        True
+    """
+    for layer in list(trunk.modules()):
+        if parametrize.is_parametrized(layer, "weight"):
+            parametrize.remove_parametrizations(layer, "weight", leave_parametrized=True)
+
+
 def train_biases(trunk: Trunk) -> None:
     """Freeze ``trunk`` but for its biases (BitFit, Ben Zaken et al. 2022)."""
     _train_only(trunk, "bitfit", [p for name, p in trunk.named_parameters() if name.endswith("bias")])

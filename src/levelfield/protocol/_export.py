@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from levelfield import models
 from levelfield.compare import Result, collect
 from levelfield.data import registry as datasets
+from levelfield.data import transforms
 from levelfield.data.views import DevelopmentView
 from levelfield.embedders import (
     Architecture,
@@ -27,8 +30,16 @@ from levelfield.models import Embedder
 from levelfield.protocol._confirm import rerun_specs
 from levelfield.protocol._reproduce import recorded_experiment
 from levelfield.protocol._resolve import Resolved, resolve
-from levelfield.records import RunSpec, Setting, Store, environment, now
-from levelfield.train import build_embedder, development, embed, inputs_of, prepare_process
+from levelfield.records import RunSpec, Store, environment, now
+from levelfield.train import (
+    ImageInputs,
+    build_embedder,
+    development,
+    embed,
+    inputs_of,
+    load_trained_part,
+    prepare_process,
+)
 from levelfield.train.checkpoint import load_best_weights
 
 
@@ -65,7 +76,7 @@ def export_model(
     specs = _specs(resolved, result, store, rerun=rerun, fold=fold)
     embedders = [_trained(spec, resolved, store) for spec in specs]
     view = development(specs[0], resolved.resources)
-    setting: Setting = "separated" if len(specs) == 1 else "concatenated"
+    setting = "separated" if len(specs) == 1 else "concatenated"
     threshold, problem = _threshold(specs, embedders, view, resolved, rate=false_accept_rate)
     return write_model(
         out,
@@ -119,9 +130,19 @@ def _specs(
 
 
 def _trained(spec: RunSpec, resolved: Resolved, store: Store) -> Embedder:
-    embedder = build_embedder(spec, resolved.resources)
+    """The whole network from images to embeddings, whatever part of it was trained."""
     weights = load_best_weights(store.run(spec.run_id).path)
-    embedder.load_state_dict(weights, strict=spec.trunk.mode == "finetune")
+    if spec.trunk.mode == "tail":
+        # The run's own network takes activations; the tensors of its trunk have the names of the whole one's.
+        whole = spec.model_copy(update={"trunk": spec.trunk.model_copy(update={"mode": "frozen"})})
+        embedder = copy.deepcopy(build_embedder(whole, resolved.resources))
+        unknown = embedder.load_state_dict(weights, strict=False).unexpected_keys
+        if unknown:
+            raise RunError(f"run {spec.run_id[:12]} has weights that its trunk has not, such as {unknown[0]}")
+        return embedder.eval()
+    embedder = build_embedder(spec, resolved.resources)
+    load_trained_part(embedder, weights, mode=spec.trunk.mode)
+    models.merge_lora(embedder.trunk)
     return embedder.eval()
 
 
@@ -134,7 +155,7 @@ def _architecture(spec: RunSpec) -> Architecture:
         pooling=spec.head.pooling,
         head=spec.head.kind,
         size=spec.head.size,
-        normalize=spec.head.normalize,
+        normalize=spec.head.normalize is not False,
     )
 
 
@@ -158,7 +179,7 @@ def _data(spec: RunSpec) -> Data:
     )
 
 
-def _scores(result: Result, setting: Setting) -> list[Score]:
+def _scores(result: Result, setting: str) -> list[Score]:
     scores = []
     for metric in result.scores[setting]:
         interval = result.interval(setting, metric)
@@ -211,9 +232,13 @@ def _threshold(
 def _embedded(
     spec: RunSpec, embedder: Embedder, view: DevelopmentView, rows: Any, resolved: Resolved
 ) -> Tensor:
-    inputs = inputs_of(view.dataset, spec, resolved.resources, train=True)
-    forward = embedder.project if spec.trunk.mode == "frozen" else embedder
-    return embed(forward, inputs, rows, batch_size=spec.training.eval_batch_size, device="cpu")
+    size = spec.training.eval_batch_size
+    if spec.trunk.mode == "frozen":  # training has computed the features already
+        features = inputs_of(view.dataset, spec, resolved.resources, train=True)
+        return embed(embedder.project, features, rows, batch_size=size, device="cpu")
+    seen = transforms.create(spec.transform.name, train=False, **spec.transform.options)
+    images = ImageInputs(view.dataset.images, train=seen, evaluate=seen)
+    return embed(embedder, images, rows, batch_size=size, device="cpu")
 
 
 def _provenance(
