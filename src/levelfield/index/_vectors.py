@@ -45,6 +45,8 @@ class Vectors:
 
     def take(self, rows: Rows) -> Floats:
         """Some rows (n x D), in this order, as a copy."""
+        if not len(rows):
+            return np.empty((0, self.size), dtype=np.float32)
         if self.count <= self._shard_rows:
             return np.take(self._shard(0), rows, axis=0)
         found = np.empty((len(rows), self.size), dtype=np.float32)
