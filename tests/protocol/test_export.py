@@ -48,7 +48,7 @@ def test_the_exported_model_scores_what_the_records_say(
     vectors = lf.load_embedder(tmp_path).embed(pictures)
     got = lf.metrics.evaluate(vectors, labels)["map_at_r"]
     store = Store(finished)
-    record = store.rerun(store.index().selection_id("triplet"), 0)
+    record = store.rerun(store.index().selection_ids("triplet")[0], 0)
     assert record is not None
     wanted = record.concatenated if fold is None else record.folds[fold]
     assert got == pytest.approx(wanted["map_at_r"], abs=2e-3)  # fused networks differ in the last digits
@@ -83,7 +83,7 @@ def test_whatever_part_was_trained_the_whole_network_is_exported(
     pictures, labels = test_pictures(folder)
     got = lf.metrics.evaluate(lf.load_embedder(tmp_path / "model").embed(pictures), labels)["map_at_r"]
     store = Store(folder)
-    record = store.rerun(store.index().selection_id("triplet"), 0)
+    record = store.rerun(store.index().selection_ids("triplet")[0], 0)
     assert record is not None
     assert got == pytest.approx(record.concatenated["map_at_r"], abs=2e-3)
 

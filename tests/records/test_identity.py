@@ -83,6 +83,7 @@ FIELDS: dict[str, tuple[Any, str]] = {
     "methods.space": ({"weight": [0.0, 0.5]}, "S"),
     "methods.samples_per_class": (2, "RS"),
     "hyperparameters": ("defaults", "RS"),  # fixes them
+    "search.repeats": (2, ""),  # more searches, each with a name of its own
     "search.trials": (9, ""),
     "search.sampler": ("tpe", "S"),
     "search.first": ("defaults", "S"),
@@ -144,12 +145,11 @@ from levelfield.data import transforms
 @dataclass(frozen=True)
 class Shift:
     shift: int
-    train: bool
     def __call__(self, images, generator):
         return torch.stack(list(images)).roll(self.shift, -1)
 @transforms.register("my_transform")
 def my_transform(*, train: bool, shift: int = 0):
-    return Shift(shift, train)
+    return Shift(shift)
 """,
         "FRS",
     ),

@@ -20,6 +20,7 @@ from levelfield.cli import (
     index,
     ls,
     plan,
+    power,
     presets,
     published,
     report,
@@ -44,6 +45,7 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("plan")(plan.plan)
+app.command("power")(power.power)
 app.command("run")(run.run)
 app.command("report")(report.report)
 app.command("compare")(compare.compare)

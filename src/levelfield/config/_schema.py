@@ -233,6 +233,7 @@ class SearchSpec(Section):
     """
 
     trials: int = Field(default=50, ge=1, le=1_000_000)
+    repeats: int = Field(default=1, ge=1, le=100, description="whole searches, each with fresh seeds")
     sampler: Literal["gp", "tpe", "random", "grid"] = "gp"
     first: str = Field(default="sampler", pattern=r"^(sampler|defaults|published(:[a-z-]+)?)$")
     ranges: Literal["own", "published"] = "own"
@@ -244,7 +245,7 @@ class SearchSpec(Section):
 class ConfirmSpec(Section):
     """How often the selection is trained anew, with fresh seeds, for the test set."""
 
-    reruns: int = Field(default=10, ge=1, le=10_000)
+    reruns: int = Field(default=10, ge=1, le=10_000, description="of each search's selection")
 
 
 class EngineSpec(Plugin):

@@ -76,7 +76,7 @@ def export_model(
     specs = _specs(resolved, result, store, rerun=rerun, fold=fold)
     embedders = [_trained(spec, resolved, store) for spec in specs]
     view = development(specs[0], resolved.resources)
-    setting = "separated" if len(specs) == 1 else "concatenated"
+    setting: str = "separated" if len(specs) == 1 else "concatenated"
     threshold, problem = _threshold(specs, embedders, view, resolved, rate=false_accept_rate)
     return write_model(
         out,

@@ -44,6 +44,7 @@ class Resolved:
         split_description: The split plan in words.
         leaky: Whether search and selection are shown the test set, on purpose.
         notes: What was adapted to the data, one sentence each.
+        repeat: Which of ``search.repeats`` searches this is about; each has fresh seeds throughout.
     """
 
     experiment: Experiment
@@ -59,6 +60,7 @@ class Resolved:
     split_description: str
     leaky: bool
     notes: tuple[str, ...] = ()
+    repeat: int = 0
 
     @property
     def pretrained(self) -> bool:
@@ -91,9 +93,19 @@ class Resolved:
             seed=seed,
         )
 
+    @property
+    def repeats(self) -> list[Resolved]:
+        """The experiment once for each of its searches."""
+        return [replace(self, repeat=number) for number in range(self.experiment.search.repeats)]
+
+    @property
+    def repeat_name(self) -> tuple[str | int, ...]:
+        """What sets the random streams of a repeat apart; the first one has those of a single search."""
+        return ("repeat", self.repeat) if self.repeat else ()
+
     def seed(self, stage: str, number: int, fold: int) -> int:
         """The seed of a run: the same for every method, so that luck is shared too."""
-        return seed_for(self.experiment.seed, stage, number, fold)
+        return seed_for(self.experiment.seed, stage, number, fold, *self.repeat_name)
 
 
 def resolve(experiment: Experiment) -> Resolved:
