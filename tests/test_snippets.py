@@ -18,6 +18,7 @@ NOT_RUN = {
     ("docs/models.md", "python benchmarks/featur"),
     ("docs/protocol.md", "levelfield run exp.yaml "),
     ("docs/protocol.md", "levelfield sweep exp.yam"),
+    ("docs/search.md", "levelfield index photos/"),
     ("docs/store.md", "from levelfield import d"),
 }
 

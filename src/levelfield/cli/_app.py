@@ -16,13 +16,17 @@ from levelfield.cli import (
     data_prepare,
     demo,
     evaluate,
+    export,
+    index,
     ls,
     plan,
+    power,
     presets,
     published,
     report,
     reproduce,
     run,
+    search,
     study,
     sweep,
 )
@@ -41,12 +45,16 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("plan")(plan.plan)
+app.command("power")(power.power)
 app.command("run")(run.run)
 app.command("report")(report.report)
 app.command("compare")(compare.compare)
 app.command("sweep")(sweep.sweep)
 app.command("reproduce")(reproduce.reproduce)
 app.command("evaluate")(evaluate.evaluate)
+app.command("export")(export.export)
+app.command("index")(index.index)
+app.command("search")(search.search)
 app.command("ls")(ls.ls)
 app.add_typer(study.app, name="study")
 data.app.command("prepare")(data_prepare.prepare)

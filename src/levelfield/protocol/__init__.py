@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from levelfield.protocol._export import export_model
     from levelfield.protocol._importance import importance, searched_space
     from levelfield.protocol._plan import MethodPlan, Plan, plan
     from levelfield.protocol._reproduce import Reproduction, reproduce
@@ -32,6 +33,7 @@ __all__ = [
     "Reproduction",
     "Resolved",
     "SweepPoint",
+    "export_model",
     "factors_of",
     "importance",
     "parse_factor",
@@ -47,6 +49,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "_export": ("export_model",),
     "_importance": ("importance", "searched_space"),
     "_plan": ("MethodPlan", "Plan", "plan"),
     "_reproduce": ("Reproduction", "reproduce"),

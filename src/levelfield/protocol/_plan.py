@@ -106,7 +106,10 @@ def plan(experiment: Experiment, out: str | Path | None = None) -> Plan:
     store = Store(Path(out) if out is not None else Path("runs") / experiment.name)
     store.check_version()
     resolved = resolve(experiment)
-    work = [_work(resolved, method, store) for method in resolved.methods]
+    work = [
+        _together([_work(repeat, method, store) for repeat in resolved.repeats])
+        for method in resolved.methods
+    ]
     seconds, size, basis, speed = _run_cost(resolved, work)
     view = development(resolved.run_spec(resolved.methods[0], {}, fold=0, seed=0), resolved.resources)
     reruns, folds = experiment.confirm.reruns, resolved.num_folds
@@ -115,7 +118,7 @@ def plan(experiment: Experiment, out: str | Path | None = None) -> Plan:
     methods = tuple(
         MethodPlan(
             method=w.method.name,
-            trials=budget(resolved, w.method),
+            trials=budget(resolved, w.method) * experiment.search.repeats,
             trials_done=len(w.trials),
             search_done=len(w.searched),
             search_todo=w.search_todo,
@@ -179,6 +182,19 @@ def _work(resolved: Resolved, method: Method, store: Store) -> _Work:
         confirmed=confirmed,
         confirm_todo=len(reruns) * resolved.num_folds - len(confirmed),
         scorings_todo=len(reruns) - scored,
+    )
+
+
+def _together(repeats: Sequence[_Work]) -> _Work:
+    """The work of all searches of one method."""
+    return _Work(
+        method=repeats[0].method,
+        trials=[trial for work in repeats for trial in work.trials],
+        searched=[folder for work in repeats for folder in work.searched],
+        search_todo=sum(work.search_todo for work in repeats),
+        confirmed=[folder for work in repeats for folder in work.confirmed],
+        confirm_todo=sum(work.confirm_todo for work in repeats),
+        scorings_todo=sum(work.scorings_todo for work in repeats),
     )
 
 

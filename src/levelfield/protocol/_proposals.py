@@ -25,8 +25,8 @@ def budget(resolved: Resolved, method: Method) -> int:
 
 
 def search_seed(resolved: Resolved) -> int:
-    """The seed of every search of the experiment."""
-    return seed_for(resolved.experiment.seed, "search")
+    """The seed of the searches of all methods; a repeat has fresh ones."""
+    return seed_for(resolved.experiment.seed, "search", *resolved.repeat_name)
 
 
 def propose(

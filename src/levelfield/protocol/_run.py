@@ -80,18 +80,27 @@ def _carry_out(
         if resolved.leaky:
             record_feedback(store)
         _compute_features(resolved, progress)
-        files = {}
-        for method in resolved.methods:
-            files[method.name] = _search_and_select(resolved, method, store, engine, progress)
-        files[resolved.baseline] = store.freeze(_baseline_selection(resolved))
-        _write_index(store, resolved, files)
+        files: dict[str, list[Path]] = {method.name: [] for method in resolved.methods}
+        for repeat in resolved.repeats:
+            for method in resolved.methods:
+                files[method.name].append(_search_and_select(repeat, method, store, engine, progress))
+        baseline = store.freeze(_baseline_selection(resolved))
+        _write_index(store, resolved, {**files, resolved.baseline: [baseline]})
         if search_only:
             return
-        confirm_baseline(resolved, files[resolved.baseline], store, engine)
-        for method in resolved.methods:
-            total = resolved.experiment.confirm.reruns * resolved.num_folds
-            progress.stage(f"confirm {method.name}", total)
-            confirm(resolved, method, files[method.name], store, engine, on_run=progress.advance)
+        confirm_baseline(resolved, baseline, store, engine)
+        for repeat in resolved.repeats:
+            for method in resolved.methods:
+                total = resolved.experiment.confirm.reruns * resolved.num_folds
+                progress.stage(f"confirm {method.name}{_which(repeat)}", total)
+                file = files[method.name][repeat.repeat]
+                confirm(repeat, method, file, store, engine, on_run=progress.advance)
+
+
+def _which(resolved: Resolved) -> str:
+    """Which search is meant, where there are several."""
+    repeats = resolved.experiment.search.repeats
+    return f" ({resolved.repeat + 1} of {repeats})" if repeats > 1 else ""
 
 
 def _compute_features(resolved: Resolved, progress: Progress) -> None:
@@ -117,7 +126,7 @@ def _search_and_select(
 ) -> Path:
     done = len(store.trials(search_id(resolved, method)))
     todo = max(0, budget(resolved, method) - done)
-    progress.stage(f"search {method.name}", todo * resolved.num_folds)
+    progress.stage(f"search {method.name}{_which(resolved)}", todo * resolved.num_folds)
     trials = run_search(resolved, method, store, engine, on_run=progress.advance)
     search = search_id(resolved, method)
     return store.freeze(select(trials, method=method.name, search=search, sign=resolved.sign))
@@ -135,7 +144,7 @@ def _baseline_selection(resolved: Resolved) -> Selection:
     return Selection(method=resolved.baseline, network=network)
 
 
-def _write_index(store: Store, resolved: Resolved, selections: dict[str, Path]) -> None:
+def _write_index(store: Store, resolved: Resolved, selections: dict[str, list[Path]]) -> None:
     """Say what the folder holds, so that a report needs nothing else; note every revision."""
     experiment = resolved.experiment
     measured = dict.fromkeys((*experiment.metrics, experiment.training.metric))
@@ -147,9 +156,13 @@ def _write_index(store: Store, resolved: Resolved, selections: dict[str, Path]) 
             leaky=resolved.leaky,
             baseline=resolved.baseline,
             measures=tuple(_measure(name) for name in measured),
-            searches={method.name: search_id(resolved, method) for method in resolved.methods},
-            selections={name: file.stem for name, file in selections.items()},
+            searches={
+                method.name: tuple(search_id(repeat, method) for repeat in resolved.repeats)
+                for method in resolved.methods
+            },
+            selections={name: tuple(file.stem for file in files) for name, files in selections.items()},
             plugins=dict(resolved.plugins),
+            notes=resolved.notes,
         )
     )
 

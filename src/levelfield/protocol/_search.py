@@ -26,6 +26,7 @@ def search_of(resolved: Resolved, method: Method) -> Search:
         parallel=settings.parallel,
         prune=settings.prune,
         method_source=method_source(method),
+        repeat=resolved.repeat,
     )
 
 

@@ -30,7 +30,6 @@ from levelfield.records._models import (
     Revision,
     RunResult,
     Selection,
-    Setting,
     Trial,
     experiment_record,
 )
@@ -64,7 +63,6 @@ __all__ = [
     "Scope",
     "Search",
     "Selection",
-    "Setting",
     "Store",
     "Trial",
     "TrunkIdentity",

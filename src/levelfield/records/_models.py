@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from levelfield.config import Experiment, Scalar
 from levelfield.records._digest import digest
 from levelfield.records._identity import NetworkIdentity
 
-Setting = Literal["separated", "concatenated"]
-SETTINGS: tuple[Setting, Setting] = ("separated", "concatenated")
+SETTINGS: tuple[str, ...] = ("separated", "concatenated")
 
 
 class Record(BaseModel):
@@ -143,6 +142,14 @@ class Measure(Record):
         return f"{self.label} (%)" if self.unit == "percent" else self.label
 
 
+def _as_tuple(value: Any) -> Any:
+    """Schema 1 knew one search per method, and wrote its name without a list."""
+    return (value,) if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
+
+
 class Index(Record):
     """What the folder holds, by method: ``experiment.json``.
 
@@ -152,9 +159,10 @@ class Index(Record):
         leaky: Whether search and selection are shown the test set, on purpose.
         baseline: The name of the row before training.
         measures: The metrics that are tested, and the one that selects.
-        searches: The name of each method's search.
-        selections: The name of each frozen selection.
+        searches: The names of each method's searches: one, or ``search.repeats``.
+        selections: The names of their frozen selections, in the same order; the baseline has one.
         plugins: The hash of each plug-in file and entry point that was loaded.
+        notes: What was adapted to the data, one sentence each.
     """
 
     experiment: Experiment
@@ -162,13 +170,14 @@ class Index(Record):
     leaky: bool
     baseline: str
     measures: tuple[Measure, ...] = ()
-    searches: dict[str, str]
-    selections: dict[str, str]
+    searches: dict[str, Names]
+    selections: dict[str, Names]
     plugins: dict[str, str] = Field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
-    def selection_id(self, method: str) -> str:
-        """The name of a method's confirmation, which the name of its selection ends in."""
-        return self.selections[method].rpartition("-")[2]
+    def selection_ids(self, method: str) -> tuple[str, ...]:
+        """The names of a method's confirmations, which the names of its selections end in."""
+        return tuple(name.rpartition("-")[2] for name in self.selections[method])
 
     def measure(self, metric: str) -> Measure | None:
         """What is on record of a metric."""

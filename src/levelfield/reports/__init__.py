@@ -13,6 +13,7 @@ from levelfield.reports._comparison import (
 )
 from levelfield.reports._figures import write_figures
 from levelfield.reports._page import write_report
+from levelfield.reports._power import power_text
 from levelfield.reports._results_table import (
     results_json,
     results_lines,
@@ -32,6 +33,7 @@ __all__ = [
     "comparison_markdown",
     "means_table",
     "pairs_table",
+    "power_text",
     "results_json",
     "results_lines",
     "results_markdown",

@@ -51,7 +51,7 @@ def step_down(
         ([0.01, 0.05, 0.61], 2.34)
     """
     if len(scores) == 1:
-        alone: Array = np.asarray(2 * stdtr(np.inf, -scores), dtype=np.float64)
+        alone = np.asarray(2 * stdtr(np.inf, -scores), dtype=np.float64)
         return alone, float(-ndtri(alpha / 2))
     order = np.argsort(-scores, kind="stable")
     first, second, sorted_scores = first[order], second[order], scores[order]
