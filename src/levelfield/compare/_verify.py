@@ -160,7 +160,10 @@ def _plugins(store: Store, comparison: Comparison) -> Iterator[str]:
             last[line.selection] = line
     recorded = store.index().plugins
     changed = {
-        name for line in last.values() for name in line.plugins if recorded.get(name) != line.plugins[name]
+        name
+        for line in last.values()
+        for name in line.plugins
+        if name in recorded and recorded[name] != line.plugins[name]
     }
     for name in sorted(changed):
         yield f"plug-in {name} has changed since the test set was opened"
