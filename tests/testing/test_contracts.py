@@ -23,7 +23,11 @@ from levelfield.testing import (
     check_trunk,
 )
 
-STOPS_GRADIENTS = {"circle", "circle_class"}  # their weights are constants to the gradient, as in the paper
+STOPS_GRADIENTS = {
+    "circle",
+    "circle_class",
+    "curricularface",
+}  # a part is constant to the gradient, as in the papers
 UNPUBLISHED = {"all", "pair_margin"}  # miners that no paper claims
 
 
