@@ -25,6 +25,8 @@ CASES = [
     ("arcface", {"margin": 0.0, "scale": 300.0}),
     ("curricularface", {"margin": 28.6, "scale": 64.0}),
     ("curricularface", {"margin": 120.0, "scale": 4.0}),
+    ("adaface", {"margin": 0.4, "concentration": 0.333, "scale": 64.0}),
+    ("adaface", {"margin": 1.0, "concentration": 30.0, "scale": 4.0}),
     ("subcenter_arcface", {"margin": 28.6, "scale": 64.0, "sub_centers": 3}),
     ("sphereface", {"margin": 4, "scale": 1.0}),
     ("sphereface", {"margin": 3, "scale": 30.0}),
@@ -112,7 +114,11 @@ def test_equals_the_loops_on_any_batch(case, labels, seed):
 
 @cases
 def test_gradcheck(name, options):
-    if name == "circle_class" or options.get("alpha") == 1000.0 or options.get("temperature") == 0.0002:
+    if (
+        name in ("circle_class", "adaface")
+        or options.get("alpha") == 1000.0
+        or options.get("temperature") == 0.0002
+    ):
         pytest.skip("stops the gradient of its weights, or is too steep for finite differences")
     loss = make(name, **options).double()
     embeddings, labels = draw(BATCHES["unbalanced"], seed=1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+
 import pytest
 import torch
 
@@ -9,7 +11,7 @@ from levelfield import losses
 from oracles import losses_classification as oracles
 
 CLASSES, SIZE = 4, 6
-NAMES = ["curricularface"]
+NAMES = ["adaface", "curricularface"]
 
 
 def make(name, **options):
@@ -40,6 +42,24 @@ def test_curricularface_moves_its_hardness_before_it_uses_it():
         assert_equals(loss, oracles.curricularface, x, labels, margin=28.6, scale=64.0, hardness=hardness)
         assert loss.hardness.item() == pytest.approx(hardness, rel=1e-12)
     assert hardness != 0
+
+
+def test_adaface_standardises_lengths_by_averages_that_it_moves_first():
+    loss, mean, std = make("adaface", momentum=0.9), 20.0, 100.0
+    for x, labels in batches(5, length=8.0):
+        lengths = [min(a.norm().item(), 100.0) for a in x]
+        mean, std = 0.9 * mean + 0.1 * statistics.mean(lengths), 0.9 * std + 0.1 * statistics.stdev(lengths)
+        options = {"margin": 0.4, "concentration": 0.333, "scale": 64.0}
+        assert_equals(loss, oracles.adaface, x, labels, **options, mean=mean, std=std)
+        assert loss.mean_length.item() == pytest.approx(mean, rel=1e-12)
+        assert loss.std_length.item() == pytest.approx(std, rel=1e-12)
+
+
+def test_adaface_takes_no_spread_from_one_sample():
+    loss, (x, labels) = make("adaface"), next(batches(1))
+    loss(x[:1], labels[:1])
+    assert loss.std_length == 100
+    assert loss.mean_length != 20
 
 
 @pytest.mark.parametrize("name", NAMES)
