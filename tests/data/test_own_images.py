@@ -42,7 +42,7 @@ def test_wrong_folders_are_refused(tmp_path: Path) -> None:
     for root, options, message in [
         (tmp_path / "none", {}, "is not a folder"),
         (tmp_path, {}, "holds no folders; put the images of each class"),
-        (tmp_path, {"layout": "flat"}, 'layout must be "classes" or "splits", got "flat"'),
+        (tmp_path, {"layout": "flat"}, "layout = 'flat', but it takes one of classes, splits"),
         (tmp_path, {"layout": "splits"}, "has no folder test"),
     ]:
         with pytest.raises(UsageError, match=message):

@@ -10,12 +10,12 @@ import pytest
 
 from levelfield.errors import UsageError
 from levelfield.index import LocalIndex, NewItem, choose, open_index, writing
-from levelfield.index import _vectors as vectors_module
+from levelfield.index import _local as local_module
 
 
 @pytest.fixture(autouse=True)
 def small_shards(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(vectors_module, "SHARD_ROWS", 700)
+    monkeypatch.setattr(local_module, "SHARD_ROWS", 700)
     yield
 
 
@@ -93,8 +93,6 @@ def test_what_is_added_later_is_found_before_and_after_it_goes_into_the_graph(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("faiss")
-    from levelfield.index import _local as local_module
-
     vectors = unit(4500)
     with writing(tmp_path / "index", model, exact_up_to=1000) as index:
         put(index, vectors[:3000])

@@ -21,13 +21,6 @@ from levelfield.records import Store
 
 
 @pytest.fixture(scope="module")
-def frozen(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    values = tiny_values() | {"methods": ["triplet"]}
-    values["trunk"] |= {"mode": "frozen"}
-    return lf.run(lf.Experiment.build(**values), tmp_path_factory.mktemp("runs") / "frozen")
-
-
-@pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     values = tiny_values() | {"methods": ["contrastive", "triplet"]}
@@ -66,11 +59,30 @@ def test_the_exported_model_scores_what_the_records_say(
     assert card.threshold.false_accept_rate == 0.2
 
 
-def test_a_head_on_a_frozen_trunk_is_exported_with_the_trunk(frozen: Path, tmp_path: Path) -> None:
-    export_model(frozen, tmp_path, method="triplet", plugins=(TOY_PLUGIN,))
-    pictures, labels = test_pictures(frozen)
-    got = lf.metrics.evaluate(lf.load_embedder(tmp_path).embed(pictures), labels)["map_at_r"]
-    store = Store(frozen)
+@pytest.mark.parametrize(
+    "trunk",
+    [
+        {"mode": "frozen"},
+        {"mode": "tail", "from": "2"},
+        {"mode": "norm"},
+        {"name": "mlp", "image_size": 16, "width": 8, "mode": "lora", "lora": {"rank": 2}},
+    ],
+    ids=lambda trunk: trunk["mode"],
+)
+def test_whatever_part_was_trained_the_whole_network_is_exported(
+    tmp_path: Path, trunk: dict[str, Any]
+) -> None:
+    values = tiny_values() | {"methods": ["triplet"]}
+    values["confirm"] = {"reruns": 1}
+    if trunk.get("name") == "mlp":
+        values["trunk"] = {"in_channels": 1} | trunk
+    else:
+        values["trunk"] |= trunk
+    folder = lf.run(lf.Experiment.build(**values), tmp_path / "runs")
+    export_model(folder, tmp_path / "model", method="triplet", plugins=(TOY_PLUGIN,))
+    pictures, labels = test_pictures(folder)
+    got = lf.metrics.evaluate(lf.load_embedder(tmp_path / "model").embed(pictures), labels)["map_at_r"]
+    store = Store(folder)
     record = store.rerun(store.index().selection_ids("triplet")[0], 0)
     assert record is not None
     assert got == pytest.approx(record.concatenated["map_at_r"], abs=2e-3)

@@ -29,6 +29,7 @@ from levelfield.cli import (
     search,
     study,
     sweep,
+    verify,
 )
 from levelfield.errors import LevelfieldError, did_you_mean
 
@@ -51,6 +52,7 @@ app.command("report")(report.report)
 app.command("compare")(compare.compare)
 app.command("sweep")(sweep.sweep)
 app.command("reproduce")(reproduce.reproduce)
+app.command("verify")(verify.verify)
 app.command("evaluate")(evaluate.evaluate)
 app.command("export")(export.export)
 app.command("index")(index.index)

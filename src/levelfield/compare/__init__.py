@@ -19,6 +19,7 @@ from levelfield.compare._findings import Finding
 from levelfield.compare._measures import measure
 from levelfield.compare._power import Power, power_of
 from levelfield.compare._results import Comparison, Repeat, Result, collect
+from levelfield.compare._verify import verify
 from levelfield.records import SETTINGS, LedgerLine, Measure, Rerun, Revision, Selection, Trial
 
 __all__ = [
@@ -50,5 +51,6 @@ __all__ = [
     "ranked",
     "read_confirmation",
     "table_of",
+    "verify",
     "weigh",
 ]

@@ -32,8 +32,6 @@ from levelfield.files import lock, write_bytes, write_json
 from levelfield.models import Embedder
 from levelfield.rerank import Whitening
 
-SIDE_FOR_THE_CHECK = 64
-
 
 def build_network(architecture: Architecture) -> Embedder:
     """An untrained network of this shape.
@@ -213,9 +211,8 @@ def _check_preprocessing(architecture: Architecture, wanted: Preprocessing, embe
 
 def _check_same(embedders: Sequence[Embedder], copy: PictureEmbedder) -> None:
     """Refuse a copy that gives other vectors than the originals."""
-    architecture = copy.card.architecture
-    side = embedders[0].trunk.image_size or SIDE_FOR_THE_CHECK
-    noise = torch.rand(2, architecture.in_channels, side, side, generator=torch.Generator().manual_seed(0))
+    seen = copy.preprocess(torch.zeros(3, 512, 512, dtype=torch.uint8))
+    noise = torch.rand(2, *seen.shape, generator=torch.Generator().manual_seed(0))
     for original, part in zip(embedders, copy.parts, strict=True):
         training = original.training
         try:

@@ -11,7 +11,7 @@ from levelfield.embedders import ModelCard
 from levelfield.errors import RunError, UsageError
 from levelfield.files import read_json, write_json
 from levelfield.index._approximate import EXACT_UP_TO, Approximation
-from levelfield.index._vectors import REMEDY
+from levelfield.index._vectors import REMEDY, SHARD_ROWS
 
 FORMAT: Final = "levelfield-index"
 VERSION: Final = 1
@@ -25,6 +25,7 @@ class IndexCard(BaseModel):
         model: The card of the model that all vectors are of; it has the threshold, if there is one.
         memory: Bytes that the approximate part may take.
         recall: The recall at 10 that it aims at.
+        shard_rows: How many vectors a file holds.
         exact_up_to: Up to so many pictures the search is exact.
         approximate: The approximate part; None while the search is exact.
         approximate_file: Where it lies.
@@ -37,6 +38,7 @@ class IndexCard(BaseModel):
     model: ModelCard
     memory: int
     recall: float
+    shard_rows: int = SHARD_ROWS
     exact_up_to: int = EXACT_UP_TO
     approximate: Approximation | None = None
     approximate_file: str = ""

@@ -26,7 +26,7 @@ from levelfield.index._card import (
 from levelfield.index._catalog import CATALOG, Catalog, Item, NewItem
 from levelfield.index._exact import merge, search_exactly
 from levelfield.index._store import Progress
-from levelfield.index._vectors import REMEDY, Floats, Rows, Vectors
+from levelfield.index._vectors import REMEDY, SHARD_ROWS, Floats, Rows, Vectors
 
 MODEL, LOCK = "model", ".lock"
 MEMORY = 4 << 30
@@ -65,7 +65,9 @@ class LocalIndex:
             return
         self.card = read_index_card(self.folder)
         self._version = version
-        self._vectors = Vectors(self.folder, size=self.card.model.size, count=version[0])
+        self._vectors = Vectors(
+            self.folder, size=self.card.model.size, count=version[0], shard_rows=self.card.shard_rows
+        )
         self._removed = self._catalog.removed()
         self._approximate = None
 
@@ -95,6 +97,8 @@ class LocalIndex:
             return search_exactly(self._vectors, queries, count, removed=self._removed)
         index = self._opened()
         rows, values = index.search(self._vectors, queries, count, removed=self._removed)
+        if index.rows == self._vectors.count:
+            return rows, values
         tail = search_exactly(self._vectors, queries, count, first=index.rows, removed=self._removed)
         return merge(rows, values, *tail, count)
 
@@ -217,7 +221,7 @@ def writing(
             check_same_model(found.model, card, str(home))
         else:
             _copy_model(Path(model), home / MODEL)
-            found = IndexCard(model=card, memory=MEMORY, recall=RECALL)
+            found = IndexCard(model=card, memory=MEMORY, recall=RECALL, shard_rows=SHARD_ROWS)
         wanted = {
             "memory": found.memory if memory is None else memory,
             "recall": found.recall if recall is None else recall,

@@ -14,7 +14,7 @@ from levelfield.files import disk_errors
 
 Floats = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]
-SHARD_ROWS = 1 << 17  # 64 MB at 128 numbers a row
+SHARD_ROWS = 1 << 20  # of a new index: 512 MB at 128 numbers a row
 REMEDY = "make room, or let -o name another folder"
 
 
@@ -25,10 +25,12 @@ class Vectors:
         folder: Where the files ``vectors-00000.f32`` ... lie.
         size: D, numbers per row.
         count: How many rows are there for certain; what lies beyond was cut short.
+        shard_rows: How many rows a file has.
     """
 
-    def __init__(self, folder: Path, *, size: int, count: int) -> None:
+    def __init__(self, folder: Path, *, size: int, count: int, shard_rows: int = SHARD_ROWS) -> None:
         self._folder = folder
+        self._shard_rows = shard_rows
         self.size = size
         self.count = count
         self._mapped: dict[int, Floats] = {}
@@ -36,18 +38,22 @@ class Vectors:
     def shards(self, first: int = 0) -> Iterator[tuple[int, Floats]]:
         """The rows from ``first`` on, a part at a time (n x D), each with the number of its first row."""
         while first < self.count:
-            number, offset = divmod(first, SHARD_ROWS)
-            stop = min(SHARD_ROWS, self.count - number * SHARD_ROWS)
+            number, offset = divmod(first, self._shard_rows)
+            stop = min(self._shard_rows, self.count - number * self._shard_rows)
             yield first, self._shard(number)[offset:stop]
-            first = number * SHARD_ROWS + stop
+            first = number * self._shard_rows + stop
 
     def take(self, rows: Rows) -> Floats:
         """Some rows (n x D), in this order, as a copy."""
+        if not len(rows):
+            return np.empty((0, self.size), dtype=np.float32)
+        if self.count <= self._shard_rows:
+            return np.take(self._shard(0), rows, axis=0)
         found = np.empty((len(rows), self.size), dtype=np.float32)
-        numbers = rows // SHARD_ROWS
-        for number in np.unique(numbers).tolist():
-            here = numbers == number
-            found[here] = self._shard(number)[rows[here] % SHARD_ROWS]
+        numbers = rows // self._shard_rows
+        for number in range(-(-self.count // self._shard_rows)):
+            here = np.flatnonzero(numbers == number)
+            found[here] = np.take(self._shard(number), rows[here] - number * self._shard_rows, axis=0)
         return found
 
     def append(self, vectors: Floats) -> None:
@@ -58,8 +64,8 @@ class Vectors:
         """
         done = 0
         while done < len(vectors):
-            number, offset = divmod(self.count + done, SHARD_ROWS)
-            part = vectors[done : done + SHARD_ROWS - offset]
+            number, offset = divmod(self.count + done, self._shard_rows)
+            part = vectors[done : done + self._shard_rows - offset]
             self._write(self._file(number), np.ascontiguousarray(part, dtype="<f4"), offset)
             self._mapped.pop(number, None)  # the file has grown
             done += len(part)
@@ -80,7 +86,7 @@ class Vectors:
     def _shard(self, number: int) -> Floats:
         if number not in self._mapped:
             file = self._file(number)
-            wanted = min(SHARD_ROWS, self.count - number * SHARD_ROWS)
+            wanted = min(self._shard_rows, self.count - number * self._shard_rows)
             try:
                 present = file.stat().st_size // (self.size * 4)
                 if present < wanted:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from levelfield.protocol._reproduce import Reproduction, reproduce
     from levelfield.protocol._resolve import Resolved, resolve
     from levelfield.protocol._run import Progress, run
-    from levelfield.protocol._search import search_id, select
+    from levelfield.protocol._search import search_id
     from levelfield.protocol._sweep import (
         Factor,
         SweepPoint,
@@ -44,7 +44,6 @@ __all__ = [
     "run_sweep",
     "search_id",
     "searched_space",
-    "select",
     "sweep_points",
 ]
 
@@ -55,7 +54,7 @@ _HOMES = {
     "_reproduce": ("Reproduction", "reproduce"),
     "_resolve": ("Resolved", "resolve"),
     "_run": ("Progress", "run"),
-    "_search": ("search_id", "select"),
+    "_search": ("search_id",),
     "_sweep": ("Factor", "SweepPoint", "factors_of", "parse_factor", "run_sweep", "sweep_points"),
 }
 

@@ -10,14 +10,13 @@ from pathlib import Path
 from statistics import fmean
 
 from levelfield.config import Experiment
-from levelfield.errors import RunError
 from levelfield.methods import Method
 from levelfield.protocol._confirm import is_scored, rerun_specs
 from levelfield.protocol._proposals import budget, propose
 from levelfield.protocol._resolve import Resolved, resolve
-from levelfield.protocol._search import next_round, search_id, select
+from levelfield.protocol._search import next_round, search_id
 from levelfield.protocol._trials import trial_jobs
-from levelfield.records import RunFolder, Selection, Store, Trial
+from levelfield.records import RunFolder, Store, Trial, select
 from levelfield.train import Speed, development, measure_speed
 
 SMALL_FILES = 4096  # spec, log, result and provenance of a run
@@ -168,7 +167,8 @@ def _work(resolved: Resolved, method: Method, store: Store) -> _Work:
     finished = [folder for folder in begun if folder.result() is not None]
     reruns = range(experiment.confirm.reruns)
     confirmed, scored = [], 0
-    if len(trials) == wanted and (selection := _selection(resolved, trials, method, identity)):
+    selection = select(trials, method=method.name, search=identity, sign=resolved.sign)
+    if len(trials) == wanted and selection.failed is None:
         specs = [s for r in reruns for s in rerun_specs(resolved, method, selection.hyperparameters, r)]
         folders = [store.run(spec.run_id) for spec in specs]
         confirmed = [folder for folder in folders if folder.result() is not None]
@@ -196,13 +196,6 @@ def _together(repeats: Sequence[_Work]) -> _Work:
         confirm_todo=sum(work.confirm_todo for work in repeats),
         scorings_todo=sum(work.scorings_todo for work in repeats),
     )
-
-
-def _selection(resolved: Resolved, trials: list[Trial], method: Method, identity: str) -> Selection | None:
-    try:
-        return select(trials, method=method.name, search=identity, sign=resolved.sign)
-    except RunError:  # every trial failed; running the experiment will say so
-        return None
 
 
 def _run_cost(resolved: Resolved, work: Sequence[_Work]) -> tuple[Range, int, str, Speed | None]:

@@ -15,9 +15,19 @@ from levelfield.methods import Method
 from levelfield.protocol._confirm import confirm, confirm_baseline
 from levelfield.protocol._proposals import budget
 from levelfield.protocol._resolve import Resolved, resolve
-from levelfield.protocol._search import run_search, search_id, select
+from levelfield.protocol._search import run_search, search_id
 from levelfield.protocol.guard import record_feedback
-from levelfield.records import Index, Measure, NetworkIdentity, Revision, Selection, Store, now
+from levelfield.records import (
+    Index,
+    Measure,
+    NetworkIdentity,
+    Revision,
+    Selection,
+    Store,
+    now,
+    read_selection,
+    select,
+)
 from levelfield.train import development, learns_from_features, run_job, trunk_features
 
 
@@ -94,7 +104,10 @@ def _carry_out(
                 total = resolved.experiment.confirm.reruns * resolved.num_folds
                 progress.stage(f"confirm {method.name}{_which(repeat)}", total)
                 file = files[method.name][repeat.repeat]
-                confirm(repeat, method, file, store, engine, on_run=progress.advance)
+                if (
+                    read_selection(file).failed is None
+                ):  # else the report has its reason, and the others go on
+                    confirm(repeat, method, file, store, engine, on_run=progress.advance)
 
 
 def _which(resolved: Resolved) -> str:

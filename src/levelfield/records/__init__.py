@@ -18,10 +18,13 @@ from levelfield.records._identity import (
     space_record,
 )
 from levelfield.records._models import (
+    FEEDBACK,
+    MORE_RERUNS,
     SETTINGS,
     Environment,
     EpochLine,
     Index,
+    LedgerHead,
     LedgerLine,
     Measure,
     Provenance,
@@ -36,10 +39,13 @@ from levelfield.records._models import (
 from levelfield.records._provenance import environment, now
 from levelfield.records._run import RunFolder
 from levelfield.records._scope import IDENTITY, Scope, scope_table
+from levelfield.records._select import select
 from levelfield.records._store import Store, read_ledger, read_selection, write_rerun
 
 __all__ = [
+    "FEEDBACK",
     "IDENTITY",
+    "MORE_RERUNS",
     "SCHEMA_VERSION",
     "SETTINGS",
     "DataIdentity",
@@ -47,6 +53,7 @@ __all__ = [
     "EpochLine",
     "FeatureIdentity",
     "Index",
+    "LedgerHead",
     "LedgerLine",
     "Measure",
     "NetworkIdentity",
@@ -75,6 +82,7 @@ __all__ = [
     "read_selection",
     "rows_digest",
     "scope_table",
+    "select",
     "space_record",
     "write_bytes",
     "write_json",

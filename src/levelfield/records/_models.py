@@ -67,7 +67,8 @@ class Trial(Record):
 class Selection(Record):
     """The frozen choice of hyperparameters of one method.
 
-    The baseline chooses nothing; ``network`` says what its scores depend on, and the rest is empty.
+    The baseline chooses nothing; ``network`` says what its scores depend on, and the rest is empty. Where
+    every trial failed, ``failed`` says why, and there is nothing to confirm.
     """
 
     method: str
@@ -76,11 +77,13 @@ class Selection(Record):
     hyperparameters: dict[str, Scalar] = Field(default_factory=dict)
     score: float | None = None
     network: NetworkIdentity | None = None
+    failed: str | None = None
 
     @property
     def selection_id(self) -> str:
-        """The hash that names its confirmation."""
-        return digest(self.model_dump(mode="json"))
+        """The hash that names its confirmation; fields that came later do not change older names."""
+        values = self.model_dump(mode="json")
+        return digest({name: value for name, value in values.items() if name != "failed" or value})
 
 
 class Rerun(Record):
@@ -184,8 +187,24 @@ class Index(Record):
         return next((measure for measure in self.measures if measure.name == metric), None)
 
 
+FEEDBACK = "leaky: search and selection are shown the test set"  # events of the ledger
+MORE_RERUNS = "reruns added after a look"
+
+
 class LedgerLine(Record):
-    """One opening of the test set."""
+    """One opening of the test set. Lines are chained: each holds the hash of the one before.
+
+    Attributes:
+        time: When, in UTC.
+        host: On which machine.
+        commit: Of levelfield.
+        method: For which method; "all" where the whole experiment is meant.
+        selection: For which frozen choice.
+        event: Why.
+        reruns: Which reruns it was opened for.
+        plugins: The hash of each plug-in that was loaded.
+        previous: The hash of the line before; empty in the first line, and in ledgers of schema 1.
+    """
 
     time: str
     host: str
@@ -193,6 +212,21 @@ class LedgerLine(Record):
     method: str
     selection: str
     event: str
+    reruns: tuple[int, ...] = ()
+    plugins: dict[str, str] = Field(default_factory=dict)
+    previous: str = ""
+
+    @property
+    def line_id(self) -> str:
+        """The hash that the next line holds."""
+        return digest(self.model_dump(mode="json"))
+
+
+class LedgerHead(Record):
+    """How many lines a ledger has, and the hash of the last one: so that a cut shows."""
+
+    lines: int
+    last: str
 
 
 class Revision(Record):

@@ -21,6 +21,7 @@ from levelfield.reports._results_table import (
     results_table,
     warnings,
 )
+from levelfield.reports._verify import verify_folder
 from levelfield.reports.table import Cell, Column, Row, Table
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "results_lines",
     "results_markdown",
     "results_table",
+    "verify_folder",
     "warnings",
     "write_comparison",
     "write_figures",

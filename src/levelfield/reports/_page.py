@@ -10,7 +10,7 @@ import jinja2
 import yaml
 
 import levelfield
-from levelfield.compare import Comparison, Evidence, beside_published, weigh
+from levelfield.compare import Comparison, Evidence, beside_published, verify, weigh
 from levelfield.records import Store, experiment_record, write_text
 from levelfield.reports._beside_table import beside_tables
 from levelfield.reports._comparison import pairs_table
@@ -65,7 +65,7 @@ def render(evidence: Evidence) -> str:
         version=levelfield.__version__,
         methods=len(comparison.trained),
         leaky=comparison.leaky,
-        warnings=warnings(comparison),
+        warnings=[*warnings(comparison), *verify(evidence.root)],
         split=comparison.split,
         caption=caption(comparison),
         results=results_table(comparison, evidence.leaders),

@@ -75,6 +75,9 @@ def _best(comparison: Comparison, setting: str, measure: Measure) -> set[str]:
 def _note(comparison: Comparison, result: Result) -> str:
     if result.method == comparison.baseline:
         return "before training"
+    failed = [repeat.selection.failed for repeat in result.repeats if repeat.selection.failed]
+    if len(failed) == len(result.repeats):
+        return failed[0]
     searches = f"{len(result.repeats)} x " if len(result.repeats) > 1 else ""
     parts = [f"{searches}{len(result.trials)} trials"]
     if result.diverged:
@@ -103,7 +106,7 @@ def results_lines(comparison: Comparison) -> Table:
         "metric",
         "mean",
         "half_width_95",
-        "replicates",
+        "reruns",
         "trials",
         "mean_best_epoch",
     )
@@ -115,7 +118,8 @@ def results_lines(comparison: Comparison) -> Table:
             if interval.n == 0:
                 continue
             half = None if interval.n < 2 else float(interval.half_width)
-            numbers = (float(interval.mean), half, interval.n, len(result.trials))
+            reruns = len(result.scores[setting][measure.name])
+            numbers = (float(interval.mean), half, reruns, len(result.trials))
             shown_epoch = "" if epoch is None else f"{epoch:.1f}"
             rows.append([result.method, setting, measure.name, *numbers, shown_epoch, comparison.leaky])
     return Table.of([*heads, "leaky"], rows)
