@@ -12,8 +12,10 @@ SetOption = Annotated[
     list[str] | None, typer.Option("--set", help="Override a value: --set search.trials=10 (repeatable).")
 ]
 OutOption = Annotated[Path | None, typer.Option("--out", help="Folder of records; runs/NAME by default.")]
-QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress bars.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the results as JSON and nothing else.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Results as JSON on stdout, progress as JSON lines on stderr.")
+]
 
 
 def run(
@@ -31,7 +33,8 @@ def run(
     ] = False,
 ) -> None:
     """Search, select, confirm and report; give the same command again to go on after an interruption."""
-    from levelfield.cli._show import bars, carry_out
+    from levelfield.cli._progress import progress
+    from levelfield.cli._show import carry_out
     from levelfield.config import Experiment
 
     experiment = Experiment.load(file, tuple(overrides or ()))
@@ -40,6 +43,6 @@ def run(
         return
     from levelfield import app
 
-    with bars(quiet=quiet) as progress:
-        root = app.run(experiment, out, progress=progress, search_only=True)
+    with progress(quiet=quiet, as_json=as_json) as shown:
+        root = app.run(experiment, out, progress=shown, search_only=True)
     print(f"Every search is finished; records: {root}")

@@ -7,7 +7,7 @@ plug-in's own options; they are checked against its signature when the experimen
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -252,9 +252,11 @@ class EngineSpec(Plugin):
     """Where runs execute. No part of a run's identity."""
 
     name: str = "local"
-    workers: int = Field(default=1, ge=0, le=1024, description="processes; 0 = in this process")
+    workers: Annotated[int, Field(ge=0, le=1024)] | Literal["auto"] = Field(
+        default=1, description="runs at once; 0 = in this process, auto = as many as cores or GPUs allow"
+    )
     threads: int = Field(default=1, ge=1, le=1024, description="CPU threads of each run")
-    device: str = "cpu"
+    device: str = Field(default="cpu", description="cpu, cuda, cuda:1 ...; auto = a GPU if there is one")
 
 
 class Experiment(Section):

@@ -140,7 +140,7 @@ def resolve(experiment: Experiment) -> Resolved:
             dataset_root=experiment.dataset.root,
             weights=experiment.trunk.weights,
             plugins=tuple(plugins),
-            device=experiment.engine.device,
+            device=engine.chosen_device(experiment.engine.device),
             threads=experiment.engine.threads,
         ),
         num_folds=len(view.folds),

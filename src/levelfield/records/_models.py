@@ -20,9 +20,12 @@ class Record(BaseModel):
 
 
 class RunResult(Record):
-    """How a run ended. Nothing in it depends on time or machine."""
+    """How a run ended. Nothing in it depends on time or machine, unless it "failed".
 
-    status: Literal["complete", "diverged"]
+    "diverged": the loss or a score was not finite. "failed": its process died each time that it was tried.
+    """
+
+    status: Literal["complete", "diverged", "failed"]
     reason: str = ""
     best_epoch: int = 0
     last_epoch: int = 0
