@@ -133,6 +133,7 @@ ROWS = [
     Row("arcface", "ArcFaceLoss", bar=1, classes=True),
     Row("curricularface", classes=True),
     Row("adaface", classes=True),
+    Row("magface", classes=True),
     Row("sphereface", "SphereFaceLoss", bar=1, classes=True),
     Row("subcenter_arcface", "SubCenterArcFaceLoss", bar=1, classes=True),
     Row("soft_triple", "SoftTripleLoss", bar=1, classes=True, options={"reg_weight": 0.0}),

@@ -12,6 +12,8 @@ from levelfield.errors import UsageError
 from levelfield.miners import Triplets
 from oracles import losses_classification as oracles
 
+MAGFACE = {"low_length": 10.0, "high_length": 110.0, "low_margin": 25.8, "high_margin": 45.8}
+MAGFACE |= {"length_weight": 35.0, "scale": 64.0}
 CASES = [
     ("cross_entropy", {}),
     ("normalized_softmax", {"temperature": 0.05}),
@@ -27,6 +29,8 @@ CASES = [
     ("curricularface", {"margin": 120.0, "scale": 4.0}),
     ("adaface", {"margin": 0.4, "concentration": 0.333, "scale": 64.0}),
     ("adaface", {"margin": 1.0, "concentration": 30.0, "scale": 4.0}),
+    ("magface", MAGFACE),
+    ("magface", MAGFACE | {"low_length": 1.0, "high_length": 4.0, "high_margin": 90.0, "scale": 4.0}),
     ("subcenter_arcface", {"margin": 28.6, "scale": 64.0, "sub_centers": 3}),
     ("sphereface", {"margin": 4, "scale": 1.0}),
     ("sphereface", {"margin": 3, "scale": 30.0}),
@@ -209,6 +213,8 @@ def test_refuses_what_does_not_fit():
         ("arcface", {"margin": 200.0}, "margin is an angle in degrees"),
         ("arcface", {"scale": -1.0}, "scale must be above 0"),
         ("curricularface", {"momentum": 1.5}, "momentum is a share from 0 to 1"),
+        ("magface", {"low_length": 200.0}, "low_length must be below high_length"),
+        ("magface", {"low_margin": 50.0}, "the low one not above the high one"),
         ("sphereface", {"margin": 2.5}, "takes a whole number"),
         ("soft_triple", {"centers": 0}, "centers = 0, but it takes a whole number from 1"),
         ("soft_triple", {"reg_weight": -0.1}, "reg_weight must be 0 or more"),

@@ -112,6 +112,22 @@ def adaface(embeddings, labels, weights, *, margin, scale, concentration, mean=2
     return mean_over_samples(embeddings, labels, one)
 
 
+def magface(
+    embeddings, labels, weights, *, low_length, high_length, low_margin, high_margin, length_weight, scale
+):
+    def one(x, y):
+        length = torch.clamp(x.norm(), low_length, high_length)
+        share = (length - low_length) / (high_length - low_length)
+        margin = (low_margin + share * (high_margin - low_margin)) * math.pi / 180
+        logits = [cosine(x, w) for w in weights]
+        if logits[y].item() > 0:
+            logits[y] = torch.cos(torch.acos(logits[y]) + margin)
+        reward = 1 / length + length / high_length**2
+        return softmax_at([scale * c for c in logits], y) + length_weight * reward
+
+    return mean_over_samples(embeddings, labels, one)
+
+
 def subcenter_arcface(embeddings, labels, weights, *, margin, scale, sub_centers):
     def one(x, y):
         cosines = []
