@@ -61,6 +61,9 @@ def main() -> int:
 
     test = features(np.flatnonzero(is_test))
     found = score(str(trunk.num_features), test)
+    if options.trunk == "efficientnet_lite012":
+        for number, part in enumerate(test.split(1280, dim=1)):
+            score(f"Lite{number} alone", part)
     if options.pca:
         train = features(np.flatnonzero(~is_test))
         for size in (512, 128):

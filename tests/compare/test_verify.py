@@ -208,3 +208,10 @@ def test_a_forged_selection_is_not_confirmed(values: dict[str, Any], folder: Pat
     shutil.rmtree(folder / "confirmations")
     with pytest.raises(lf.errors.LevelfieldError, match="not what was frozen under that name"):
         lf.run(lf.Experiment.build(**values), folder)
+
+
+def test_a_damaged_file_of_queries_is_named(folder: Path) -> None:
+    file = rerun_of(folder, "triplet").with_suffix(".safetensors")
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(lf.errors.RunError, match=r"rerun-00\.safetensors is damaged"):
+        verify_folder(folder)

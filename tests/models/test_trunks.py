@@ -18,6 +18,7 @@ TRUNKS = [
     ("timm:test_efficientnet", {}, 64),
     ("timm:test_vit", {}, 160),
     ("timm:test_convnext", {}, 64),
+    ("efficientnet_lite012", {}, 64),
 ]
 
 

@@ -95,7 +95,7 @@ def run_app(arguments: list[str]) -> int:
             raise
         return _say(_what_is_wrong(error), error.exit_code)
     except SystemExit as error:
-        return _say(f"a plug-in called sys.exit({error.code!r}); let it raise an error instead", 1)
+        return _explain_exit(error)
     except (KeyboardInterrupt, typer.Abort):
         return _say("stopped; give the same command again to go on where it was", 130)
     except Exception as error:
@@ -103,6 +103,12 @@ def run_app(arguments: list[str]) -> int:
             raise
         return _say(f"unexpected {type(error).__name__}: {error} (--debug shows where)", 1)
     return code if isinstance(code, int) else 0
+
+
+def _explain_exit(error: SystemExit) -> int:
+    if isinstance(error.__context__, BrokenPipeError):  # the reader of a pipe has seen enough
+        return 1
+    return _say(f"a plug-in called sys.exit({error.code!r}); let it raise an error instead", 1)
 
 
 def _what_is_wrong(error: Any) -> str:

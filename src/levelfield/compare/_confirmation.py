@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 
 from levelfield.compare._results import Result
+from levelfield.errors import RunError
 from levelfield.records import Rerun, Store
 
 Array = NDArray[np.float64]
@@ -64,9 +65,15 @@ class Confirmation:
     def _read(self, key: str) -> dict[Number, Array]:
         found = {}
         for number, file in self.arrays.items():
-            with safe_open(file, framework="numpy") as tensors:
-                if key in tensors.keys():  # noqa: SIM118 (it is no mapping)
-                    found[number] = np.asarray(tensors.get_tensor(key), dtype=np.float64)
+            try:
+                with safe_open(file, framework="numpy") as tensors:
+                    if key in tensors.keys():  # noqa: SIM118 (it is no mapping)
+                        found[number] = np.asarray(tensors.get_tensor(key), dtype=np.float64)
+            except (SafetensorError, OSError) as error:
+                raise RunError(
+                    f"{file} is damaged ({error}); delete it and the .json file of the same name, "
+                    "then give the same `levelfield run` command again"
+                ) from error
         return found
 
 

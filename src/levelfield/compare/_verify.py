@@ -29,15 +29,17 @@ def verify(root: str | Path) -> list[str]:
     store = Store(Path(root))
     comparison = collect(root)
     chained = store.schema_version() != 1
-    return [
+    findings = [
         *(_ledger(store) if chained else ()),
         *_openings(store, comparison, listed=chained),
-        *_selections(store, comparison),
+        *(_edited_selections(store) if chained else ()),
+        *_selections(comparison),
         *_renamed(store),
         *(finding for result in comparison.trained for finding in _search_records(store, result)),
         *(finding for result in comparison.results for finding in _scores(root, comparison, result)),
         *_plugins(store, comparison),
     ]
+    return list(dict.fromkeys(findings))
 
 
 def _ledger(store: Store) -> Iterator[str]:
@@ -60,7 +62,7 @@ def _ledger(store: Store) -> Iterator[str]:
 def _openings(store: Store, comparison: Comparison, *, listed: bool) -> Iterator[str]:
     """Every scored rerun has its opening, every opening its selection, a leaky experiment its stamp."""
     lines = store.ledger()
-    frozen = {read_selection(file).selection_id for file in store.selection_files()}
+    frozen = {file.stem.rpartition("-")[2] for file in store.selection_files()}
     names = {repeat.confirmation: r.method for r in comparison.results for repeat in r.repeats}
     for selection, reruns in store.confirmed().items():
         own = [line for line in lines if line.selection == selection]
@@ -78,11 +80,15 @@ def _openings(store: Store, comparison: Comparison, *, listed: bool) -> Iterator
         yield "the experiment is leaky by its ledger or its index, but not by both"
 
 
-def _selections(store: Store, comparison: Comparison) -> Iterator[str]:
-    """A frozen selection is what its name says, and what the trials give."""
+def _edited_selections(store: Store) -> Iterator[str]:
+    """A frozen selection is what its name says; schema 1 made its names otherwise."""
     for file in store.selection_files():
         if not file.stem.endswith(read_selection(file).selection_id):
             yield f"selection {file.name} was changed after it was frozen"
+
+
+def _selections(comparison: Comparison) -> Iterator[str]:
+    """A frozen selection is what the trials give."""
     metric = comparison.experiment.training.metric
     measure = comparison.measures.get(metric)
     sign = -1 if measure is not None and measure.higher_is_better is False else 1

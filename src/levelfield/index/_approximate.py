@@ -130,7 +130,9 @@ class Approximate:
             options = faiss.SearchParametersHNSW(efSearch=max(self.effort, wanted), sel=selector)
         else:
             options = faiss.SearchParametersIVF(nprobe=self.effort, sel=selector)
-        _, candidates = self._index.search(queries, wanted, params=options)
+        # faiss.contrib.torch_utils, which other packages import, puts a search without params in its place.
+        search = getattr(self._index, "search_numpy", self._index.search)
+        _, candidates = search(queries, wanted, params=options)
         return _measured(vectors, queries, candidates, count)
 
     def add(self, vectors: Vectors) -> None:

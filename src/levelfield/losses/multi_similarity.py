@@ -32,6 +32,7 @@ class MultiSimilarity(EmbeddingLoss):
     the mining of eq. 11, which is the miner ``multi_similarity``). Equals pytorch-metric-learning's.
 
     Example:
+        >>> import torch
         >>> x = torch.tensor([[1.0], [1.0], [-1.0]])
         >>> MultiSimilarity(alpha=1.0, beta=1.0, base=0.0)(x, torch.tensor([0, 0, 1]))
         tensor(0.6015)

@@ -20,7 +20,7 @@ from levelfield.models._head_init import Directions, check_init, principal_direc
 from levelfield.models._heads import Head, create_head
 from levelfield.models._partial import add_lora, merge_lora, train_biases, train_norms
 from levelfield.models._trunk import IMAGENET_INPUT, InputRecipe, StateDict, Trunk, TrunkCard
-from levelfield.models._weights import load_weights
+from levelfield.models._weights import load_weights, weights_identity
 from levelfield.models.pca import pca_head
 from levelfield.records import PluginIdentity
 from levelfield.registry import Registry
@@ -54,6 +54,7 @@ __all__ = [
     "start_head",
     "train_biases",
     "train_norms",
+    "weights_identity",
 ]
 
 registry: Registry[TrunkCard] = Registry("trunk", TrunkCard, package=__name__)

@@ -155,3 +155,11 @@ def _fill(trunk: Trunk, state: StateDict, *, source: str) -> None:
 
 def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".splitlines()[0].rstrip(": .")
+
+
+def weights_identity(weights: str) -> str:
+    """Public weights by name, a local file by its content: the path is no part of a run's identity."""
+    file = Path(weights)
+    if file.is_file():
+        return "sha256:" + hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+    return weights

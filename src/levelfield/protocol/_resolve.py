@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -254,7 +253,7 @@ def _trunk_identity(trunk: TrunkSpec) -> TrunkIdentity:
     mode = "frozen" if trunk.mode == "tail" and trunk.cut == models.HEAD else trunk.mode
     return TrunkIdentity(
         **_identity(models.registry, trunk).model_dump(),
-        weights=_weights_identity(trunk.weights),
+        weights=models.weights_identity(trunk.weights),
         mode=mode,
         bn_mode=trunk.bn_mode,
         views=trunk.views,
@@ -350,11 +349,3 @@ def _open(experiment: Experiment) -> DevelopmentView:
             "split.allow_test_feedback=true and every report will be stamped leaky"
         )
     return view
-
-
-def _weights_identity(weights: str) -> str:
-    """Public weights by name, a local file by its content: the path is no part of a run's identity."""
-    file = Path(weights)
-    if file.is_file():
-        return "sha256:" + hashlib.sha256(file.read_bytes()).hexdigest()[:16]
-    return weights

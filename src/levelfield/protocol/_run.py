@@ -5,12 +5,14 @@ Every method's selection is frozen before the test set is opened for any of them
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
 from levelfield import metrics
 from levelfield.config import Experiment
 from levelfield.engine import Runner, TorchrunEngine, create, is_chief, started_by_torchrun
+from levelfield.errors import RunError
 from levelfield.methods import Method
 from levelfield.protocol._confirm import confirm, confirm_baseline
 from levelfield.protocol._proposals import budget
@@ -98,6 +100,7 @@ def _carry_out(
         _write_index(store, resolved, {**files, resolved.baseline: [baseline]})
         if search_only:
             return
+        _check_any(files)
         confirm_baseline(resolved, baseline, store, engine)
         for repeat in resolved.repeats:
             for method in resolved.methods:
@@ -108,6 +111,17 @@ def _carry_out(
                     read_selection(file).failed is None
                 ):  # else the report has its reason, and the others go on
                     confirm(repeat, method, file, store, engine, on_run=progress.advance)
+
+
+def _check_any(files: Mapping[str, list[Path]]) -> None:
+    """Refuse to open the test set where no method has anything to confirm."""
+    chosen = {name: [read_selection(file) for file in found] for name, found in files.items()}
+    if all(selection.failed for found in chosen.values() for selection in found):
+        name, (first, *_) = next(iter(chosen.items()))
+        raise RunError(
+            f"every trial of {name if len(chosen) == 1 else 'every method'} failed ({first.failed}); "
+            "lower the learning rate or narrow the search ranges"
+        )
 
 
 def _which(resolved: Resolved) -> str:

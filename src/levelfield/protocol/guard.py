@@ -6,7 +6,6 @@ ledger, which every report shows. Whoever loads test images shows the permit, an
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,7 +17,9 @@ from levelfield.errors import LockedTestSetError, RunError
 from levelfield.records import (
     FEEDBACK,
     MORE_RERUNS,
+    DataIdentity,
     LedgerLine,
+    PluginIdentity,
     RunSpec,
     Store,
     environment,
@@ -116,10 +117,9 @@ def _note(store: Store, method: str, selection: str, event: str, *, reruns: tupl
 def test_view(permit: TestPermit, spec: RunSpec, resources: Resources) -> Dataset:
     """The test images, for the holder of a valid permit."""
     permit.verify()
-    identity, transform = spec.data, spec.transform
-    options = json.dumps([identity.options, identity.split.options, transform.options], sort_keys=True)
+    identity = spec.data
     fingerprint, test = _load(
-        identity.name, identity.split.name, transform.name, options, resources.dataset_root
+        identity.model_dump_json(), spec.transform.model_dump_json(), resources.dataset_root
     )
     if fingerprint != identity.fingerprint:
         raise RunError(
@@ -133,12 +133,14 @@ test_view.__test__ = False  # type: ignore[attr-defined]  # not a test function,
 
 
 @lru_cache(maxsize=1)
-def _load(name: str, split: str, transform: str, options: str, root: Path | None) -> tuple[str, Dataset]:
-    dataset_options, split_options, transform_options = json.loads(options)
+def _load(data: str, transform: str, root: Path | None) -> tuple[str, Dataset]:
+    identity = DataIdentity.model_validate_json(data)
+    images = PluginIdentity.model_validate_json(transform)
     dataset = open_dataset(
-        name,
-        dataset_options | ({} if root is None else {"root": str(root)}),
-        transform=transform,
-        transform_options=transform_options,
+        identity.name,
+        identity.options | ({} if root is None else {"root": str(root)}),
+        transform=images.name,
+        transform_options=images.options,
     )
-    return dataset.fingerprint, dataset.select(split_dataset(dataset, split, split_options).test)
+    plan = split_dataset(dataset, identity.split.name, identity.split.options)
+    return dataset.fingerprint, dataset.select(plan.test)

@@ -17,6 +17,7 @@ from levelfield.reports._comparison import pairs_table
 from levelfield.reports._figures import page_charts
 from levelfield.reports._results_table import (
     caption,
+    identity_table,
     ledger_table,
     results_lines,
     results_markdown,
@@ -77,6 +78,7 @@ def render(evidence: Evidence) -> str:
         ],
         selections=selections_table(comparison),
         ledger=ledger_table(comparison),
+        identity=identity_table(),
         revisions=_revisions(comparison),
         yaml=yaml.safe_dump(recorded, sort_keys=False),
     )

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from levelfield.compare import SETTINGS, Comparison, Measure, Result
+from levelfield.records import scope_table
 from levelfield.reports.table import Cell, Column, Emphasis, Row, Table, plain, score
 
 Leaders = Mapping[tuple[str, str], Collection[str]]
@@ -186,6 +187,12 @@ def shown_hyperparameters(hyperparameters: Mapping[str, Any], separator: str) ->
         f"{name} = {value:.4g}" if isinstance(value, float) else f"{name} = {value}"
         for name, value in hyperparameters.items()
     )
+
+
+def identity_table() -> Table:
+    """What a change of each setting makes anew, and why; what makes nothing anew is provenance."""
+    columns = tuple(Column(head, left=True) for head in ("setting", "is part of the name of", "why"))
+    return Table(columns, tuple(Row(tuple(Cell(text) for text in line)) for line in scope_table()))
 
 
 def ledger_table(comparison: Comparison) -> Table:
