@@ -22,10 +22,11 @@ EXTREMES = [
     Case("angular", {"alpha": 85.0}),
     Case("histogram", {"num_bins": 1000}),
     Case("fastap", {"num_bins": 1000}),
+    Case("siglip", {"scale": 5000.0}),
 ]
 # With a compact graph only; the others look at how many positives there are.
 DENSE = ["contrastive", "ntxent", "supcon", "multi_similarity", "circle", "nca", "tuplet_margin"]
-DENSE += ["lifted_structure", "generalized_lifted", "margin", "snr_contrastive"]
+DENSE += ["lifted_structure", "generalized_lifted", "margin", "snr_contrastive", "siglip"]
 
 
 @pytest.mark.parametrize("kind", [*LABELS, "duplicates", "collapsed", "opposite", "zeros"])
@@ -162,3 +163,21 @@ def test_quadruplets_of_classes_stay_apart_when_the_margin_is_very_negative() ->
 def test_margin_per_class_wants_the_number_of_classes() -> None:
     with pytest.raises(UsageError, match="num_classes"):
         losses.create("margin", per_class=True)
+
+
+def test_siglip_learns_scale_and_bias() -> None:
+    x, y = batch("balanced")
+    loss = losses.create("siglip").double()
+    loss(x, y).backward()
+    step = 1e-6
+    for parameter in loss.parameters():
+        ends = []
+        for sign in (1, -1):
+            with torch.no_grad():
+                parameter.add_(sign * step)
+                ends.append(loss(x, y).item())
+                parameter.sub_(sign * step)
+        torch.testing.assert_close(
+            parameter.grad.item(), (ends[0] - ends[1]) / (2 * step), rtol=1e-5, atol=1e-8
+        )
+    assert list(losses.create("siglip", learn=False).parameters()) == []

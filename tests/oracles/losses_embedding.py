@@ -391,3 +391,11 @@ def recall_at_k(
                 recalls.append(hits.clamp(max=depth) / min(depth, len(mates)))
             losses.append(1 - torch.stack(recalls).mean())
     return reduced(losses, reduction, x)
+
+
+def siglip(x, y, tuples, *, scale=10.0, bias=-10.0, learn=True, reduction="mean"):
+    v = unit(x)
+    losses = [log_one_plus_sum_exp([-scale * (v[i] @ v[j]) - bias], x) for i, j in positive_pairs(y, tuples)]
+    losses += [log_one_plus_sum_exp([scale * (v[i] @ v[j]) + bias], x) for i, j in negative_pairs(y, tuples)]
+    total = reduced(losses, "sum", x)
+    return total if reduction == "sum" else total / len(x)

@@ -78,6 +78,8 @@ CASES = [
     Case("smooth_ap", {"temperature": 0.1, "reduction": "sum"}),
     Case("recall_at_k"),
     Case("recall_at_k", {"k": (1, 3), "rank_temperature": 0.1}),
+    Case("siglip"),
+    Case("siglip", {"scale": 40.0, "bias": -3.0, "learn": False, "reduction": "sum"}),
 ]
 
 RANKING = {"fastap", "smooth_ap", "recall_at_k"}
