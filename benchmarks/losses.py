@@ -127,6 +127,7 @@ ROWS = [
     Row("smooth_ap"),
     Row("recall_at_k"),
     Row("siglip"),
+    Row("ranked_list", "RankedListLoss", peer_options={"margin": 0.4, "Tn": 10}),
     Row("proxy_nca", "ProxyNCALoss", bar=1, classes=True, options={"include_positive": True}),
     Row("proxy_nca_pp", classes=True),
     Row("normalized_softmax", "NormalizedSoftmaxLoss", bar=1, classes=True),

@@ -399,3 +399,33 @@ def siglip(x, y, tuples, *, scale=10.0, bias=-10.0, learn=True, reduction="mean"
     losses += [log_one_plus_sum_exp([scale * (v[i] @ v[j]) + bias], x) for i, j in negative_pairs(y, tuples)]
     total = reduced(losses, "sum", x)
     return total if reduction == "sum" else total / len(x)
+
+
+def ranked_list(
+    x,
+    y,
+    tuples,
+    *,
+    alpha=1.2,
+    margin=0.4,
+    negative_temperature=10.0,
+    positive_temperature=0.0,
+    balance=0.5,
+    reduction="mean",
+):
+    v = unit(x)
+
+    def weighted(violations: list[Tensor], temperature: float) -> Tensor:
+        violations = [h for h in violations if float(h.detach()) > 0]
+        weights = [math.exp(temperature * float(h.detach())) for h in violations]  # constants
+        terms = [w * h / sum(weights) for w, h in zip(weights, violations, strict=True)]
+        return reduced(terms, "sum", x)
+
+    positives, negatives = positive_pairs(y, tuples), negative_pairs(y, tuples)
+    losses = []
+    for a in range(len(x)):
+        near = [distance(v, a, p) - (alpha - margin) for p in others_of(a, positives)]
+        far = [alpha - distance(v, a, n) for n in others_of(a, negatives)]
+        pull, push = weighted(near, positive_temperature), weighted(far, negative_temperature)
+        losses.append((1 - balance) * pull + balance * push)
+    return reduced(losses, reduction, x)

@@ -80,7 +80,12 @@ CASES = [
     Case("recall_at_k", {"k": (1, 3), "rank_temperature": 0.1}),
     Case("siglip"),
     Case("siglip", {"scale": 40.0, "bias": -3.0, "learn": False, "reduction": "sum"}),
+    Case("ranked_list"),
+    Case("ranked_list", {"alpha": 1.5, "positive_temperature": 3.0, "balance": 0.2, "reduction": "sum"}),
 ]
+
+DETACHED = {"circle", "ranked_list"}
+"""The losses that by definition weigh tuples without a gradient, so that theirs is not the value's slope."""
 
 RANKING = {"fastap", "smooth_ap", "recall_at_k"}
 """The losses that take no miner."""
