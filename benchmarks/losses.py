@@ -128,6 +128,8 @@ ROWS = [
     Row("recall_at_k"),
     Row("siglip"),
     Row("ranked_list", "RankedListLoss", peer_options={"margin": 0.4, "Tn": 10}),
+    Row("roadmap"),
+    Row("pnp", "PNPLoss", bar=100, peer_options={"variant": "Dq"}),
     Row("proxy_nca", "ProxyNCALoss", bar=1, classes=True, options={"include_positive": True}),
     Row("proxy_nca_pp", classes=True),
     Row("normalized_softmax", "NormalizedSoftmaxLoss", bar=1, classes=True),

@@ -23,6 +23,8 @@ EXTREMES = [
     Case("histogram", {"num_bins": 1000}),
     Case("fastap", {"num_bins": 1000}),
     Case("siglip", {"scale": 5000.0}),
+    Case("roadmap", {"temperature": 0.0002}),
+    Case("pnp", {"temperature": 0.0002}),
     Case("ranked_list", {"negative_temperature": 5000.0, "positive_temperature": 5000.0}),
 ]
 # With a compact graph only; the others look at how many positives there are.

@@ -429,3 +429,73 @@ def ranked_list(
         pull, push = weighted(near, positive_temperature), weighted(far, negative_temperature)
         losses.append((1 - balance) * pull + balance * push)
     return reduced(losses, reduction, x)
+
+
+def _above(s: Sequence[Tensor], j: int, k: int) -> Tensor:
+    """By how much j comes before k; what differs by rounding only is equal."""
+    difference = s[j] - s[k]
+    return difference if abs(float(difference.detach())) > 1e-12 else difference - difference.detach()
+
+
+def roadmap(
+    x,
+    y,
+    tuples,
+    *,
+    temperature=0.01,
+    delta=0.05,
+    steepness=100.0,
+    calibration=0.5,
+    pos_threshold=0.9,
+    neg_threshold=0.6,
+):
+    assert tuples is None
+    v = unit(x)
+    positives, negatives = positive_pairs(y, None), negative_pairs(y, None)
+
+    def upper_step(t: Tensor) -> Tensor:
+        if float(t.detach()) <= 0:
+            return torch.sigmoid(t / temperature)
+        if float(t.detach()) <= delta:
+            return torch.sigmoid(t / temperature) + 0.5
+        return steepness * (t - delta) + torch.sigmoid(torch.tensor(delta / temperature)) + 0.5
+
+    losses = []
+    for a in range(len(x)):
+        mates = others_of(a, positives)
+        if mates:
+            s = [v[a] @ row for row in v]
+            precisions = []
+            for k in [a, *mates]:
+                ahead = sum(float(_above(s, j, k).detach()) >= 0 for j in [a, *mates])
+                rivals = [upper_step(_above(s, n, k)) for n in others_of(a, negatives)]
+                precisions.append(ahead / (ahead + reduced(rivals, "sum", x)))
+            losses.append(1 - torch.stack(precisions).mean())
+    pull = [hinge(pos_threshold - v[i] @ v[j]) for i, j in positives]
+    push = [hinge(v[i] @ v[j] - neg_threshold) for i, j in negatives]
+    pairs = reduced(pull, "mean_nonzero", x) + reduced(push, "mean_nonzero", x)
+    return (1 - calibration) * reduced(losses, "mean", x) + calibration * pairs
+
+
+def pnp(x, y, tuples, *, variant="Dq", temperature=0.01, alpha=1.0, b=2.0, reduction="mean"):
+    assert tuples is None
+    v = unit(x)
+    positives, negatives = positive_pairs(y, None), negative_pairs(y, None)
+    penalty = {
+        "O": lambda r: r,
+        "Iu": lambda r: (1 + r) * torch.log(1 + r),
+        "Ib": lambda r: (b * r - torch.log(1 + b * r)) / b**2,
+        "Ds": lambda r: torch.log(1 + r),
+        "Dq": lambda r: 1 - 1 / (1 + r) ** alpha,
+    }[variant]
+    losses = []
+    for a in range(len(x)):
+        mates = others_of(a, positives)
+        if mates:
+            s = [v[a] @ row for row in v]
+            penalties = []
+            for k in [a, *mates]:
+                before = [torch.sigmoid(_above(s, n, k) / temperature) for n in others_of(a, negatives)]
+                penalties.append(penalty(reduced(before, "sum", x)))
+            losses.append(torch.stack(penalties).mean())
+    return reduced(losses, reduction, x)

@@ -82,12 +82,20 @@ CASES = [
     Case("siglip", {"scale": 40.0, "bias": -3.0, "learn": False, "reduction": "sum"}),
     Case("ranked_list"),
     Case("ranked_list", {"alpha": 1.5, "positive_temperature": 3.0, "balance": 0.2, "reduction": "sum"}),
+    Case("roadmap"),
+    Case("roadmap", {"temperature": 0.1, "delta": 0.2, "steepness": 7.0, "calibration": 0.1}),
+    Case("pnp"),
+    Case("pnp", {"alpha": 4.0, "temperature": 0.1, "reduction": "sum"}),
+    Case("pnp", {"variant": "O"}),
+    Case("pnp", {"variant": "Iu"}),
+    Case("pnp", {"variant": "Ib", "b": 3.0}),
+    Case("pnp", {"variant": "Ds"}),
 ]
 
 DETACHED = {"circle", "ranked_list"}
 """The losses that by definition weigh tuples without a gradient, so that theirs is not the value's slope."""
 
-RANKING = {"fastap", "smooth_ap", "recall_at_k"}
+RANKING = {"fastap", "smooth_ap", "recall_at_k", "roadmap", "pnp"}
 """The losses that take no miner."""
 
 MINED = [case for case in CASES if case.name not in RANKING and case.options.get("pairs") != "class"]
