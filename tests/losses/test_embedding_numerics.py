@@ -184,3 +184,10 @@ def test_siglip_learns_scale_and_bias() -> None:
             parameter.grad.item(), (ends[0] - ends[1]) / (2 * step), rtol=1e-5, atol=1e-8
         )
     assert list(losses.create("siglip", learn=False).parameters()) == []
+
+
+def test_contextual_refuses_weights_that_leave_less_than_nothing() -> None:
+    with pytest.raises(UsageError, match="add up"):
+        losses.create("contextual", contextual_weight=0.8, similarity_weight=0.3)
+    with pytest.raises(UsageError, match="at least 2"):
+        losses.create("contextual", neighbours=1)

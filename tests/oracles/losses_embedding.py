@@ -499,3 +499,55 @@ def pnp(x, y, tuples, *, variant="Dq", temperature=0.01, alpha=1.0, b=2.0, reduc
                 penalties.append(penalty(reduced(before, "sum", x)))
             losses.append(torch.stack(penalties).mean())
     return reduced(losses, reduction, x)
+
+
+def contextual(
+    x,
+    y,
+    tuples,
+    *,
+    neighbours=4,
+    epsilon=0.05,
+    contextual_weight=0.4,
+    similarity_weight=0.1,
+    mean_similarity=0.25,
+    pos_margin=0.75,
+    neg_margin=0.6,
+):
+    assert tuples is None
+    v, everyone = unit(x), range(len(x))
+    positives, negatives = positive_pairs(y, None), negative_pairs(y, None)
+    s = [[v[i] @ v[j] for j in everyone] for i in everyone]
+
+    def neighbour(i: int, j: int, k: int) -> Tensor:
+        """One or zero, with the slope 10 by squared distance."""
+        squares = [2 - 2 * float(other.detach()) for other in s[i]]
+        bound = sorted(squares)[min(k, len(x)) - 1]
+        return float(squares[j] - epsilon <= bound) - 20 * (s[i][j].detach() - s[i][j])
+
+    near = [[neighbour(i, j, neighbours) for j in everyone] for i in everyone]
+    closest = [[neighbour(i, j, neighbours // 2) for j in everyone] for i in everyone]
+
+    def weight(i: int, j: int) -> Tensor:
+        inside = sum(float(near[i][m].detach()) for m in everyone)
+        both = torch.stack([near[i][m] * near[j][m] for m in everyone]).sum() / inside
+        neither = torch.stack([(1 - near[i][m]) * (1 - near[j][m]) for m in everyone]).sum()
+        return (both + neither / max(len(x) - inside, 1)) / 2 * near[i][j]
+
+    weights = [[weight(i, j) for j in everyone] for i in everyone]
+
+    def context(i: int, j: int) -> Tensor:
+        mutual = [closest[i][m] * closest[m][i] for m in everyone]
+        return sum(mutual[m] * weights[m][j] for m in everyone) / sum(mutual)
+
+    terms = [(1 - (context(i, j) + context(j, i)) / 2) ** 2 for i, j in positives]
+    terms += [((context(i, j) + context(j, i)) / 2) ** 2 for i, j in negatives]
+    mean = torch.stack([torch.stack(row).mean() for row in s]).mean()
+    pull = [hinge(pos_margin - s[i][j]) for i, j in positives]
+    push = [hinge(s[i][j] - neg_margin) for i, j in negatives]
+    pairs = reduced(pull, "mean_nonzero", x) + reduced(push, "mean_nonzero", x)
+    return (
+        contextual_weight * reduced(terms, "sum", x) / len(x) ** 2
+        + similarity_weight * (mean - mean_similarity) ** 2
+        + (1 - contextual_weight - similarity_weight) * pairs
+    )

@@ -90,12 +90,14 @@ CASES = [
     Case("pnp", {"variant": "Iu"}),
     Case("pnp", {"variant": "Ib", "b": 3.0}),
     Case("pnp", {"variant": "Ds"}),
+    Case("contextual"),
+    Case("contextual", {"neighbours": 2, "epsilon": 0.4, "contextual_weight": 0.9, "mean_similarity": 0.1}),
 ]
 
-DETACHED = {"circle", "ranked_list"}
-"""The losses that by definition weigh tuples without a gradient, so that theirs is not the value's slope."""
+DETACHED = {"circle", "ranked_list", "contextual"}
+"""The losses that by definition stop, or decree, the gradient of a part: theirs is not the value's slope."""
 
-RANKING = {"fastap", "smooth_ap", "recall_at_k", "roadmap", "pnp"}
+RANKING = {"fastap", "smooth_ap", "recall_at_k", "roadmap", "pnp", "contextual"}
 """The losses that take no miner."""
 
 MINED = [case for case in CASES if case.name not in RANKING and case.options.get("pairs") != "class"]

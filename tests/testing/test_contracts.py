@@ -24,7 +24,7 @@ from levelfield.testing import (
 )
 
 # A part of them is constant to the gradient, as in the papers.
-STOPS_GRADIENTS = {"ranked_list", "circle", "circle_class", "curricularface", "adaface"}
+STOPS_GRADIENTS = {"ranked_list", "contextual", "circle", "circle_class", "curricularface", "adaface"}
 UNPUBLISHED = {"all", "pair_margin"}  # miners that no paper claims
 
 
