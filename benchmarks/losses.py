@@ -131,6 +131,7 @@ ROWS = [
     Row("roadmap"),
     Row("pnp", "PNPLoss", bar=100, peer_options={"variant": "Dq"}),
     Row("contextual"),
+    Row("hyperbolic"),
     Row("proxy_nca", "ProxyNCALoss", bar=1, classes=True, options={"include_positive": True}),
     Row("proxy_nca_pp", classes=True),
     Row("normalized_softmax", "NormalizedSoftmaxLoss", bar=1, classes=True),

@@ -23,6 +23,7 @@ EXTREMES = [
     Case("histogram", {"num_bins": 1000}),
     Case("fastap", {"num_bins": 1000}),
     Case("siglip", {"scale": 5000.0}),
+    Case("hyperbolic", {"temperature": 0.0002, "clip_radius": 20.0, "curvature": 2.0}),
     Case("roadmap", {"temperature": 0.0002}),
     Case("pnp", {"temperature": 0.0002}),
     Case("ranked_list", {"negative_temperature": 5000.0, "positive_temperature": 5000.0}),
@@ -30,7 +31,7 @@ EXTREMES = [
 # With a compact graph only; the others look at how many positives there are.
 DENSE = ["contrastive", "ntxent", "supcon", "multi_similarity", "circle", "nca", "tuplet_margin"]
 DENSE += ["lifted_structure", "generalized_lifted", "margin", "snr_contrastive", "siglip"]
-DENSE += ["ranked_list"]
+DENSE += ["ranked_list", "hyperbolic"]
 
 
 @pytest.mark.parametrize("kind", [*LABELS, "duplicates", "collapsed", "opposite", "zeros"])

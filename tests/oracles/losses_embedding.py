@@ -551,3 +551,32 @@ def contextual(
         + similarity_weight * (mean - mean_similarity) ** 2
         + (1 - contextual_weight - similarity_weight) * pairs
     )
+
+
+def hyperbolic(x, y, tuples, *, temperature=0.2, curvature=0.1, clip_radius=2.3, reduction="mean"):
+    """By Moebius addition, as the definition of the distance has it."""
+    c = curvature
+
+    def ball(row: Tensor) -> Tensor:
+        length = row.norm()
+        row = row * (clip_radius / length) if float(length.detach()) > clip_radius else row
+        length = row.norm()
+        return torch.tanh(math.sqrt(c) * length) * row / (math.sqrt(c) * length)
+
+    points = [ball(row) for row in x]
+
+    def geodesic(i: int, j: int) -> Tensor:
+        p, q = -points[i], points[j]
+        if float((p + q).detach().abs().max()) < 1e-14:
+            return (p + q).sum() * 0
+        dot, p2, q2 = p @ q, p @ p, q @ q
+        difference = ((1 + 2 * c * dot + c * q2) * p + (1 - c * p2) * q) / (1 + 2 * c * dot + c**2 * p2 * q2)
+        return 2 / math.sqrt(c) * torch.atanh(math.sqrt(c) * difference.norm())
+
+    negatives = negative_pairs(y, tuples)
+    losses = []
+    for a, p in dict.fromkeys(positive_pairs(y, tuples)):
+        own = -geodesic(a, p) / temperature
+        rivals = [-geodesic(a, n) / temperature for n in others_of(a, negatives)]
+        losses.append(log_sum_exp([own, *rivals]) - own)
+    return reduced(losses, reduction, x)

@@ -92,6 +92,8 @@ CASES = [
     Case("pnp", {"variant": "Ds"}),
     Case("contextual"),
     Case("contextual", {"neighbours": 2, "epsilon": 0.4, "contextual_weight": 0.9, "mean_similarity": 0.1}),
+    Case("hyperbolic"),
+    Case("hyperbolic", {"temperature": 1.0, "curvature": 1.0, "clip_radius": 1.5, "reduction": "sum"}),
 ]
 
 DETACHED = {"circle", "ranked_list", "contextual"}
