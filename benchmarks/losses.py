@@ -140,6 +140,7 @@ ROWS = [
     Row("curricularface", classes=True),
     Row("adaface", classes=True),
     Row("magface", classes=True),
+    Row("group", classes=True),
     Row("sphereface", "SphereFaceLoss", bar=1, classes=True),
     Row("subcenter_arcface", "SubCenterArcFaceLoss", bar=1, classes=True),
     Row("soft_triple", "SoftTripleLoss", bar=1, classes=True, options={"reg_weight": 0.0}),

@@ -217,3 +217,28 @@ def proxy_proxy(embeddings, labels, weights, *, margin, alpha, variant):
         others = [v for d, v in enumerate(weights) if d != c]
         total = total + log_one_plus([alpha * (similarity(w, v) + margin) for v in others])
     return pulled(embeddings, labels, weights, margin=margin, alpha=alpha) + total / len(weights)
+
+
+def group(embeddings, labels, weights, *, anchors=2, temperature=24.0, iterations=1, group_weight=1.0):
+    everyone, classes, y = range(len(labels)), range(len(weights)), labels.tolist()
+    centred = [x - x.mean() for x in embeddings]
+    correlation = [[cosine(centred[i], centred[j]).clamp(min=0) for j in everyone] for i in everyone]
+    chances = []
+    for i, x in enumerate(embeddings):
+        logits = [w @ x / temperature for w in weights]
+        certain = y[:i].count(y[i]) < anchors
+        chances.append(
+            [
+                torch.tensor(float(c == y[i])).double() if certain else torch.exp(-softmax_at(logits, c))
+                for c in classes
+            ]
+        )
+    for _ in range(iterations):
+        grown = [
+            [chances[i][c] * sum(correlation[i][j] * chances[j][c] for j in everyone) for c in classes]
+            for i in everyone
+        ]
+        chances = [[p / sum(row) for p in row] for row in grown]
+    plain = cross_entropy(embeddings, labels, weights)
+    spread = sum(-torch.log(chances[i][y[i]] + 1e-12) for i in everyone) / len(y)
+    return plain + group_weight * spread
