@@ -131,6 +131,8 @@ ROWS = [
     Row("normalized_softmax", "NormalizedSoftmaxLoss", bar=1, classes=True),
     Row("cosface", "CosFaceLoss", bar=1, classes=True),
     Row("arcface", "ArcFaceLoss", bar=1, classes=True),
+    Row("curricularface", classes=True),
+    Row("adaface", classes=True),
     Row("sphereface", "SphereFaceLoss", bar=1, classes=True),
     Row("subcenter_arcface", "SubCenterArcFaceLoss", bar=1, classes=True),
     Row("soft_triple", "SoftTripleLoss", bar=1, classes=True, options={"reg_weight": 0.0}),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
@@ -15,6 +16,10 @@ os.environ.setdefault("LEVELFIELD_CACHE", str(HERE.parent / ".cache"))
 os.environ.setdefault("COLUMNS", "200")
 
 TOY_PLUGIN = HERE / "toy_plugin.py"
+
+# A busy machine is no fault of the code: nothing here asserts time.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 @pytest.fixture

@@ -25,6 +25,27 @@ def prepare(document: str, names: dict[str, Any]) -> None:
         names |= {"items": embeddings[1::4], "item_labels": labels[1::4]}
     if document == "docs/losses.md":
         names |= {"model": torch.nn.Linear(8, 128)}
+    if document == "docs/search.md":
+        write_index()
+
+
+def write_index() -> None:
+    """A model, pictures and their index in the current folder."""
+    from PIL import Image
+
+    from levelfield import embedders, index
+
+    shape = embedders.Architecture(trunk="conv4", size=8)
+    seen = embedders.Preprocessing(size=(32, 32))
+    network = embedders.build_network(shape)
+    embedders.write_model("model", network, architecture=shape, preprocessing=seen)
+    Path("photos").mkdir()
+    for number in range(8):
+        Image.new("RGB", (40, 40), (30 * number, 99, 10)).save(f"photos/{number}.png")
+    for name in ("photo.jpg", "a.jpg", "b.jpg"):
+        Image.new("RGB", (40, 40), (99, 99, 10)).save(name)
+    with index.writing("index", "model") as made:
+        index.add_pictures(made, embedders.load_embedder("model"), index.pictures_in_folder("photos"))
 
 
 def prepare_folder(document: str, small: Callable[[list[str]], list[str]]) -> None:
@@ -49,3 +70,18 @@ def prepare_folder(document: str, small: Callable[[list[str]], list[str]]) -> No
     if document == "docs/protocol.md":
         Path("exp.yaml").write_text(EXPERIMENT)
         assert run_app(small(["run", "exp.yaml"])) == 0
+    if document == "docs/search.md":
+        from PIL import Image
+
+        generator = np.random.default_rng(0)
+        for number in range(12):
+            home = Path("photos", "old" if number % 2 else "new")
+            home.mkdir(parents=True, exist_ok=True)
+            pixels = generator.integers(0, 256, (40, 40, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(home / f"{number}.png")
+            if number < 2:
+                Image.fromarray(pixels).save(("photo.jpg", "other-side.jpg")[number])
+        for name, first in {"test": 0, "development": 20}.items():
+            labels = first + np.arange(200) // 10
+            embeddings = generator.normal(size=(200, 8)) + generator.normal(size=(60, 8))[labels]
+            np.savez(f"{name}.npz", embeddings=embeddings, labels=labels)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 TEXT = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text()
 LOSS, METRIC, FIGURE = "Add a loss in one file", "Add a metric in one file", "Add a figure in one file"
+PARTS = "Add a dataset, a trunk, a sampler or an engine in one file"
 SMALLER = [
     *("--set", "search.trials=1", "--set", "confirm.reruns=2", "--set", "engine.workers=0"),
     *("--set", "training.max_epochs=1", "--set", "training.iterations_per_epoch=3"),
@@ -64,3 +65,17 @@ def test_the_throw_away_metric_is_checked_selects_and_is_reported(tmp_path: Path
     assert "All@5" in checked.stdout
     command = ["levelfield", "run", "my_experiment.yaml", *SMALLER, "--set", "methods=[contrastive]"]
     assert "All@5" in follow(command, tmp_path)
+
+
+def test_the_throw_away_dataset_trunk_sampler_and_engine_run_through_the_whole_protocol(
+    tmp_path: Path,
+) -> None:
+    parts, check = blocks(PARTS, "python")
+    (tmp_path / "my_parts.py").write_text(parts)
+    (tmp_path / "my_experiment.yaml").write_text(blocks(PARTS, "yaml")[0])
+    script = f"import sys; sys.path.insert(0, '.'); import my_parts\n{check}"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "in_order" in follow(["levelfield", "run", "my_experiment.yaml", *SMALLER], tmp_path)

@@ -9,7 +9,7 @@ import pytest
 
 from levelfield import losses
 from levelfield.errors import RunError, UsageError
-from levelfield.registry import Card, Entry, Registry, load_plugin_file, loaded_plugins
+from levelfield.registry import Card, Entry, Registry, load_plugin_file, loaded_plugins, plugin_digest_now
 
 
 def make() -> Registry[Card]:
@@ -131,6 +131,20 @@ def test_modules_beside_a_plugin_count_too(tmp_path: Path) -> None:
     assert in_a_new_process() == first
     (tmp_path / "deep.py").write_text("A = 2\n")
     assert in_a_new_process() != first
+
+
+@pytest.mark.parametrize("edited", ["package/__init__.py", "package/core.py", "package/inner.py"])
+def test_every_file_of_a_package_beside_a_plugin_counts(tmp_path: Path, edited: str) -> None:
+    """Also what it imports relatively, and the ``__init__.py`` that ``import package.core`` runs."""
+    plugin = tmp_path / "plugin.py"
+    plugin.write_text("import package.core\n")
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("SCALE = 1\n")
+    (tmp_path / "package" / "core.py").write_text("from . import SCALE\nfrom .inner import MARGIN\n")
+    (tmp_path / "package" / "inner.py").write_text("MARGIN = 1\n")
+    before = plugin_digest_now(plugin)
+    (tmp_path / edited).write_text((tmp_path / edited).read_text() + "MORE = 2\n")
+    assert plugin_digest_now(plugin) != before
 
 
 def test_two_helpers_of_one_name_are_refused(tmp_path: Path) -> None:

@@ -9,9 +9,23 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from levelfield import batches, data, engine, losses, methods, metrics, miners, models
+    from levelfield import (
+        batches,
+        data,
+        embedders,
+        engine,
+        index,
+        losses,
+        methods,
+        metrics,
+        miners,
+        models,
+        rerank,
+    )
     from levelfield.app import run
     from levelfield.config import Experiment
+    from levelfield.embedders import load_embedder
+    from levelfield.index import Searcher
     from levelfield.space import Choice, Float, Int
 
 __all__ = [
@@ -19,14 +33,19 @@ __all__ = [
     "Experiment",
     "Float",
     "Int",
+    "Searcher",
     "batches",
     "data",
+    "embedders",
     "engine",
+    "index",
+    "load_embedder",
     "losses",
     "methods",
     "metrics",
     "miners",
     "models",
+    "rerank",
     "run",
 ]
 __version__ = "0.1.0"
@@ -36,6 +55,8 @@ _HOMES = {
     "Float": "levelfield.space",
     "Int": "levelfield.space",
     "Experiment": "levelfield.config",
+    "Searcher": "levelfield.index",
+    "load_embedder": "levelfield.embedders",
     "run": "levelfield.app",
 }
 

@@ -131,24 +131,36 @@ def _hash(file: Path) -> bytes:
 def _helpers(file: Path, data: bytes, folder: Path) -> dict[str, Path]:
     """The modules of ``folder`` that ``file`` imports, directly or through one another, by their name."""
     found: dict[str, Path] = {}
-    texts = [data]
+    texts = [("", data)]  # each with the package that it lies in
     while texts:
-        for name in _imported_names(texts.pop()):
+        package, text = texts.pop()
+        for name in _imported_names(text, package):
             helper = _module_file(name, folder)
             if helper is None or helper == file or str(helper.relative_to(folder)) in found:
                 continue
             found[str(helper.relative_to(folder))] = helper
-            texts.append(helper.read_bytes())
+            inside = name if helper.name == "__init__.py" else name.rpartition(".")[0]
+            texts.append((inside, helper.read_bytes()))
     return found
 
 
-def _imported_names(text: bytes) -> Iterator[str]:
+def _imported_names(text: bytes, package: str) -> Iterator[str]:
+    """The modules that ``text``, a module of ``package``, imports: ``import a.b`` runs ``a`` as well.
+
+    Example:
+        >>> list(_imported_names(b"import a.b", "")), list(_imported_names(b"from .c import d", "p"))
+        (['a', 'a.b'], ['p', 'p.c', 'p', 'p.c', 'p.c.d'])
+    """
     for node in ast.walk(ast.parse(text)):
+        names: list[str] = []
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            parents = package.split(".")[: len(package.split(".")) + 1 - node.level] if node.level else []
+            module = ".".join([*filter(None, parents), *([node.module] if node.module else [])])
+            names = [module, *(f"{module}.{alias.name}".lstrip(".") for alias in node.names)]
+        for parts in (name.split(".") for name in names if name):
+            yield from (".".join(parts[: count + 1]) for count in range(len(parts)))
 
 
 def _module_file(name: str, folder: Path) -> Path | None:

@@ -94,6 +94,8 @@ def test_wrong_paths(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "does not exist" in fails(capsys, ["run", str(tmp_path / "no.yaml")], code=2)
     assert "no levelfield experiment" in fails(capsys, ["report", str(tmp_path)], code=2)
     assert "nothing is listed" in fails(capsys, ["ls", "losess"], code=2)
+    assert "say whose cuts to list" in fails(capsys, ["ls", "cuts"], code=2)
+    assert "timm has no network" in fails(capsys, ["ls", "cuts", "timm:resnt50"], code=2)
 
 
 def test_a_folder_of_an_older_schema(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,3 +49,12 @@ def test_run_prints_json_for_machines(
     assert [result["method"] for result in found["results"]] == ["untrained", "triplet"]
     assert run_app(["report", str(tmp_path / "out")]) == 0
     assert "index.html" in capsys.readouterr().out
+
+
+def test_ls_cuts_lists_where_a_trunk_can_be_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_app(["ls", "cuts", "timm:resnet10t", "--size", "64"]) == 0
+    assert "layer4" in capsys.readouterr().out
+    assert run_app(["ls", "cuts", "timm:resnet10t", "--size", "64", "--json"]) == 0
+    cuts = {cut["name"]: cut for cut in json.loads(capsys.readouterr().out)}
+    assert cuts["layer4"]["shape"] == [256, 4, 4] and cuts["layer4"]["bytes"] == 256 * 4 * 4 * 2
+    assert 0 < cuts["layer4"]["multiply_adds"] < cuts["layer4"]["parameters"] < 1

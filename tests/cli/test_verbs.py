@@ -38,7 +38,7 @@ def test_plan_run_reproduce(file: Path, tmp_path: Path, capsys: pytest.CaptureFi
     plugin = yaml.safe_load(file.read_text())["plugins"][0]
     options = ["--plugin", plugin, "--workers", 0, "--quiet"]
     text = call(capsys, "reproduce", out, *options)
-    assert "12 identical, 0 within their interval, 0 different" in text and "Changed: none" in text
+    assert "12 identical, 0 consistent, 0 different, 0 missing" in text and "Changed: none" in text
     for rerun in (out / "confirmations").rglob("rerun-*.json"):
         rerun.write_text(rerun.read_text().replace('"map_at_r": 0.', '"map_at_r": 0.9'))
     found = json.loads(call(capsys, "reproduce", out, *options, "--json", code=1))

@@ -104,10 +104,10 @@ def test_a_failed_rerun_is_left_out_of_the_pairs(write_experiment: Writer) -> No
     root = write_experiment()
     comparison = collect(root)
     triplet = next(r for r in comparison.results if r.method == "triplet")
-    file = read_confirmation(root, comparison, triplet).arrays[1].with_suffix(".json")
+    file = read_confirmation(root, triplet).arrays[0, 1].with_suffix(".json")
     file.write_text(json.dumps({"failed": "the loss is NaN"}))
     evidence = weigh(root)
-    assert list(evidence.confirmations["triplet"].reruns) == [0, 2]
+    assert list(evidence.confirmations["triplet"].reruns) == [(0, 0), (0, 2)]
     assert {f.reruns for f in evidence.findings if "triplet" in (f.first, f.second)} == {2}
     assert {f.reruns for f in evidence.findings if "triplet" not in (f.first, f.second)} == {3}
 

@@ -145,9 +145,9 @@ def test_damaged_lists_are_named(name: str, file: str, content: str, message: st
 
 def test_unknown_choices_and_binary_lists_are_refused(tmp_path: Path) -> None:
     folder = layouts.gldv2(tmp_path)
-    with pytest.raises(UsageError, match='train must be "clean" or "all"'):
+    with pytest.raises(UsageError, match="train = 'dirty', but it takes one of clean, all"):
         load("gldv2", root=str(tmp_path), train="dirty")
-    with pytest.raises(UsageError, match="usage must be"):
+    with pytest.raises(UsageError, match="usage = 'secret', but it takes one of"):
         load("gldv2", root=str(tmp_path), usage="secret")
     (folder / "train_clean.csv").unlink()
     with pytest.raises(UsageError, match=r"train_clean\.csv is not in"):

@@ -42,7 +42,7 @@ def test_wrong_folders_are_refused(tmp_path: Path) -> None:
     for root, options, message in [
         (tmp_path / "none", {}, "is not a folder"),
         (tmp_path, {}, "holds no folders; put the images of each class"),
-        (tmp_path, {"layout": "flat"}, 'layout must be "classes" or "splits", got "flat"'),
+        (tmp_path, {"layout": "flat"}, "layout = 'flat', but it takes one of classes, splits"),
         (tmp_path, {"layout": "splits"}, "has no folder test"),
     ]:
         with pytest.raises(UsageError, match=message):
@@ -229,3 +229,19 @@ def test_an_unreachable_hugging_face_set_is_a_failure_and_a_missing_extra_a_hint
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(UsageError, match=r"pip install 'levelfield\[huggingface\]'"):
         load("hf:owner/name")
+
+
+def test_the_plan_says_how_many_test_images_are_asked() -> None:
+    """A query set is smaller than the test part, and only queries are scored."""
+    from levelfield.data import GALLERY, QUERY, from_arrays
+    from levelfield.data.splits import create
+    from levelfield.data.views import development_view
+
+    labels = np.repeat(np.arange(8), 5)
+    roles = np.where(np.arange(40) % 5 == 0, QUERY, GALLERY).astype(np.int8) * (labels >= 4)
+    pixels = np.zeros((40, 1, 8, 8), dtype=np.uint8)
+    dataset = from_arrays(
+        "asked", pixels, labels, [str(n) for n in range(8)], is_test=labels >= 4, roles=roles
+    )
+    view = development_view(dataset, create("class_disjoint", labels, folds=2, is_test=labels >= 4))
+    assert view.description.endswith("of the test images 4 are queries and 16 are searched")

@@ -198,7 +198,7 @@ def test_bad_images_are_refused(images, message):
 def test_bad_options_are_refused():
     with pytest.raises(UsageError, match="does not fit images resized to 200"):
         transforms.create("simple", train=True, resize=200)
-    with pytest.raises(UsageError, match="size >= 1"):
+    with pytest.raises(UsageError, match="size = 0, but it takes a whole number from 1"):
         transforms.create("base", train=True, size=0)
     with pytest.raises(UsageError, match="smallest"):
         transforms.create("mlrc", train=True, smallest=0.0)

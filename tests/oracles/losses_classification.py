@@ -87,6 +87,31 @@ def arcface(embeddings, labels, weights, *, margin, scale):
     return mean_over_samples(embeddings, labels, one)
 
 
+def curricularface(embeddings, labels, weights, *, margin, scale, hardness=0.0):
+    radians = math.radians(margin)
+
+    def one(x, y):
+        cosines = [cosine(x, w) for w in weights]
+        bound = math.cos(math.acos(cosines[y].item()) + radians)
+        logits = [c * (hardness + c) if c.item() > bound else c for c in cosines]
+        logits[y] = cosine_plus_margin(cosines[y], margin)
+        return softmax_at([scale * c for c in logits], y)
+
+    return mean_over_samples(embeddings, labels, one)
+
+
+def adaface(embeddings, labels, weights, *, margin, scale, concentration, mean=20.0, std=100.0):
+    def one(x, y):
+        length = min(max(x.norm().item(), 1e-3), 100.0)
+        quality = min(max((length - mean) / (std + 1e-3) * concentration, -1.0), 1.0)
+        logits = [cosine(x, w) for w in weights]
+        angle = torch.clamp(torch.acos(logits[y]) - margin * quality, 0.0, math.pi)
+        logits[y] = torch.cos(angle) - margin - margin * quality
+        return softmax_at([scale * c for c in logits], y)
+
+    return mean_over_samples(embeddings, labels, one)
+
+
 def subcenter_arcface(embeddings, labels, weights, *, margin, scale, sub_centers):
     def one(x, y):
         cosines = []

@@ -117,7 +117,7 @@ def test_the_guard_knows_the_dataset_again(tiny: dict[str, Any], tmp_path: Path)
     spec = resolved.run_spec(resolved.methods[0], {}, fold=0, seed=0)
     store = Store(tmp_path)
     file = store.freeze(Selection(method="triplet"))
-    permit = guard.open_test(store, file)
+    permit = guard.open_test(store, file, reruns=[0])
     assert len(guard.test_view(permit, spec, resolved.resources)) > 0
     other = spec.model_copy(update={"data": spec.data.model_copy(update={"fingerprint": "another"})})
     with pytest.raises(RunError, match="has changed since the experiment began"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -105,22 +104,22 @@ def test_the_development_view_holds_no_test_image() -> None:
 def test_a_permit_needs_a_frozen_selection(tmp_path: Path) -> None:
     store = Store(tmp_path)
     with pytest.raises(LockedTestSetError, match="not frozen yet"):
-        guard.open_test(store, tmp_path / "selections" / "none.json")
+        guard.open_test(store, tmp_path / "selections" / "none.json", reruns=[0])
     assert not store.ledger_file.exists()
 
 
 def test_a_forged_or_changed_permit_is_refused(tmp_path: Path, experiment: lf.Experiment) -> None:
     resolved = resolve(experiment)
     spec = resolved.run_spec(resolved.methods[0], {}, fold=0, seed=0)
-    store, file = Store(tmp_path), tmp_path / "selection.json"
+    store = Store(tmp_path)
     selection = Selection(method="triplet", hyperparameters={"margin": 0.1})
-    write_json(file, selection.model_dump())
+    file = store.freeze(selection)
 
     forged = guard.TestPermit(file, selection.selection_id, store.ledger_file)
     with pytest.raises(LockedTestSetError, match="no opening"):
         guard.test_view(forged, spec, resolved.resources)
 
-    permit = guard.open_test(store, file)
+    permit = guard.open_test(store, file, reruns=[0])
     assert len(guard.test_view(permit, spec, resolved.resources)) == len(TEST_ROWS)
 
     write_json(file, selection.model_dump() | {"hyperparameters": {"margin": 0.2}})
@@ -129,9 +128,11 @@ def test_a_forged_or_changed_permit_is_refused(tmp_path: Path, experiment: lf.Ex
 
 
 def test_every_opening_is_in_the_ledger(tmp_path: Path) -> None:
-    store, file = Store(tmp_path), tmp_path / "selection.json"
-    write_json(file, {"method": "triplet"})
-    guard.open_test(store, file)
-    guard.open_test(store, file)
-    events = [json.loads(line)["event"] for line in store.ledger_file.read_text().splitlines()]
-    assert events == ["opened", "reopened after an interruption"]
+    store = Store(tmp_path)
+    file = store.freeze(Selection(method="triplet"))
+    for reruns in ([0, 1], [1], [0, 1, 2]):
+        guard.open_test(store, file, reruns=reruns)
+    first, second, third = store.ledger()
+    assert [first.event, second.event] == ["opened", "reopened after an interruption"]
+    assert third.event == "reruns added after a look"
+    assert (second.previous, third.previous) == (first.line_id, second.line_id)

@@ -51,9 +51,12 @@ FIELDS: dict[str, tuple[Any, str]] = {
     "batch.size": (9, "RS"),
     "batch.samples_per_class": (2, "RS"),
     "batch.samples_per_class_classification": (1, "RS"),
+    "batch.adapt": (True, ""),  # what comes of it is in the recipe
     "optimizer.name": ("sgd", "RS"),
     "optimizer.lr": (1e-2, "RS"),
     "optimizer.head_lr": (1e-2, "RS"),
+    "optimizer.lr_classification": (1e-2, ""),  # of losses of the other kind
+    "optimizer.head_lr_classification": (1e-2, ""),
     "optimizer.weight_decay": (0.5, "RS"),
     "optimizer.loss_weight_decay": (0.5, "RS"),
     "optimizer.momentum": (0.5, "RS"),
@@ -80,10 +83,11 @@ FIELDS: dict[str, tuple[Any, str]] = {
     "methods.space": ({"weight": [0.0, 0.5]}, "S"),
     "methods.samples_per_class": (2, "RS"),
     "hyperparameters": ("defaults", "RS"),  # fixes them
+    "search.repeats": (2, ""),  # more searches, each with a name of its own
     "search.trials": (9, ""),
     "search.sampler": ("tpe", "S"),
     "search.first": ("defaults", "S"),
-    "search.ranges": ("published", "S"),
+    "search.ranges": ("published", ""),  # not of a method that the study has not; the space is in the name
     "search.parallel": (2, "S"),
     "search.prune": (True, "S"),
     "search.storage": ("sqlite:///x.db", ""),
@@ -141,12 +145,11 @@ from levelfield.data import transforms
 @dataclass(frozen=True)
 class Shift:
     shift: int
-    train: bool
     def __call__(self, images, generator):
         return torch.stack(list(images)).roll(self.shift, -1)
 @transforms.register("my_transform")
 def my_transform(*, train: bool, shift: int = 0):
-    return Shift(shift, train)
+    return Shift(shift)
 """,
         "FRS",
     ),
@@ -342,7 +345,7 @@ def test_what_a_run_depends_on_is_in_its_name(values: dict[str, Any], tmp_path: 
             parts = {"loss": "my_loss", "miner": "my_miner", "sampler": "my_sampler"}
             start = values | {"methods": [{"name": "put_together", **parts}]}
         if path == "trunk.cut":
-            start = values | {"trunk": values["trunk"] | {"mode": "tail", "cut": "3"}}
+            start = values | {"trunk": values["trunk"] | {"mode": "tail", "cut": "3", "views": 1}}
         if path.startswith("trunk.lora."):
             trunk = {"name": "mlp", "in_channels": 1, "image_size": 16, "mode": "lora", "lora": {}}
             start = values | {"trunk": trunk}

@@ -23,7 +23,8 @@ from levelfield.testing import (
     check_trunk,
 )
 
-STOPS_GRADIENTS = {"circle", "circle_class"}  # their weights are constants to the gradient, as in the paper
+# A part of them is constant to the gradient, as in the papers.
+STOPS_GRADIENTS = {"circle", "circle_class", "curricularface", "adaface"}
 UNPUBLISHED = {"all", "pair_margin"}  # miners that no paper claims
 
 

@@ -58,12 +58,12 @@ def test_a_metric_that_looks_further_than_it_says() -> None:
 def test_a_metric_with_the_wrong_direction_unit_and_label() -> None:
     @metrics.register("upside_down", depth="r", higher_is_better=False, unit="percent")
     def upside_down(hits: Hits) -> Tensor:
-        """How many relevant items there are among the nearest R."""
-        return hits.count(hits.rank <= hits.relevant[hits.row])
+        """Two more than the number of relevant items among the nearest R."""
+        return hits.count(hits.rank <= hits.relevant[hits.row]) + 2
 
     text = problems("upside_down")
     assert "lower is said to be better" in text
-    assert "there is no label" in text
+    assert 'the label "upside_down" is no name to print' in text
     assert "not a share between 0 and 1" in text
 
 

@@ -16,15 +16,20 @@ from levelfield.cli import (
     data_prepare,
     demo,
     evaluate,
+    export,
+    index,
     ls,
     plan,
+    power,
     presets,
     published,
     report,
     reproduce,
     run,
+    search,
     study,
     sweep,
+    verify,
 )
 from levelfield.errors import LevelfieldError, did_you_mean
 
@@ -41,12 +46,17 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("plan")(plan.plan)
+app.command("power")(power.power)
 app.command("run")(run.run)
 app.command("report")(report.report)
 app.command("compare")(compare.compare)
 app.command("sweep")(sweep.sweep)
 app.command("reproduce")(reproduce.reproduce)
+app.command("verify")(verify.verify)
 app.command("evaluate")(evaluate.evaluate)
+app.command("export")(export.export)
+app.command("index")(index.index)
+app.command("search")(search.search)
 app.command("ls")(ls.ls)
 app.add_typer(study.app, name="study")
 data.app.command("prepare")(data_prepare.prepare)
@@ -85,7 +95,7 @@ def run_app(arguments: list[str]) -> int:
             raise
         return _say(_what_is_wrong(error), error.exit_code)
     except SystemExit as error:
-        return _say(f"a plug-in called sys.exit({error.code!r}); let it raise an error instead", 1)
+        return _explain_exit(error)
     except (KeyboardInterrupt, typer.Abort):
         return _say("stopped; give the same command again to go on where it was", 130)
     except Exception as error:
@@ -93,6 +103,12 @@ def run_app(arguments: list[str]) -> int:
             raise
         return _say(f"unexpected {type(error).__name__}: {error} (--debug shows where)", 1)
     return code if isinstance(code, int) else 0
+
+
+def _explain_exit(error: SystemExit) -> int:
+    if isinstance(error.__context__, BrokenPipeError):  # the reader of a pipe has seen enough
+        return 1
+    return _say(f"a plug-in called sys.exit({error.code!r}); let it raise an error instead", 1)
 
 
 def _what_is_wrong(error: Any) -> str:

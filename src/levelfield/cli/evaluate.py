@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from levelfield.cli._rerank import show_reranking
+from levelfield.errors import UsageError
+
 if TYPE_CHECKING:
     from levelfield.metrics import Scores
 
@@ -31,6 +34,14 @@ def evaluate(  # noqa: PLR0917 - a command's options are its parameters
         str, typer.Option(help='"exact", or a faiss recipe: "IVF1024,Flat;nprobe=16".')
     ] = "exact",
     per_query: Annotated[Path | None, typer.Option(help="Write the value of each query to this CSV.")] = None,
+    rerank: Annotated[
+        list[str] | None,
+        typer.Option(help="Compare rankings with and without: aqe, dba, k_reciprocal ..., or all."),
+    ] = None,
+    development: Annotated[
+        Path | None, typer.Option(help="Embeddings of other classes, on which --rerank is tuned.")
+    ] = None,
+    development_labels: Annotated[Path | None, typer.Option(help="Their labels.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
@@ -41,6 +52,12 @@ def evaluate(  # noqa: PLR0917 - a command's options are its parameters
 
     queries = labelled(file, labels=labels, option="--labels")
     items = None if gallery is None else labelled(gallery, labels=gallery_labels, option="--gallery-labels")
+    if rerank:
+        if development is None:
+            raise UsageError("--rerank is tuned on other classes than those scored; give --development FILE")
+        others = labelled(development, labels=development_labels, option="--development-labels")
+        show_reranking(queries, items, others, names=rerank, metrics=metric, seed=seed, as_json=as_json)
+        return
     with _progress(quiet=quiet or as_json) as progress:
         scores = score(
             queries.embeddings,

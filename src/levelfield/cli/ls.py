@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,26 +28,70 @@ HOMES = {
 }
 
 
+CUTS = "cuts"
+
+
 def ls(
-    kind: Annotated[str, typer.Argument(help=f"One of: {', '.join(HOMES)}.", show_default=False)],
+    kind: Annotated[
+        str, typer.Argument(help=f"One of: {', '.join(HOMES)}; or {CUTS}, with a trunk.", show_default=False)
+    ],
+    trunk: Annotated[
+        str | None, typer.Argument(help="With cuts: the trunk, such as timm:resnet50.", show_default=False)
+    ] = None,
     plugin: Annotated[
         list[Path] | None, typer.Option(help="Load this plug-in file first (repeatable).")
     ] = None,
+    size: Annotated[int | None, typer.Option(help="With cuts: the side of the images.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """List the plug-ins of one kind."""
+    """List the plug-ins of one kind, or the cuts of a trunk for tail mode."""
     from levelfield.registry import load_plugin_file
 
-    if kind not in HOMES:
-        raise UsageError(f'nothing is listed under "{kind}"{did_you_mean(kind, HOMES)}')
+    kinds = [*HOMES, CUTS]
+    if kind not in kinds:
+        raise UsageError(f'nothing is listed under "{kind}"{did_you_mean(kind, kinds)}')
     for file in plugin or []:
         load_plugin_file(file)
+    if kind == CUTS:
+        _list_cuts(trunk, size, as_json=as_json)
+        return
     registry = import_module(HOMES[kind]).registry
     entries = [registry[name] for name in registry.names()]
     if as_json:
         print(json.dumps([_facts(entry) for entry in entries], indent=2, default=str))
         return
     _print(kind, entries)
+
+
+def _list_cuts(trunk: str | None, size: int | None, *, as_json: bool) -> None:
+    from levelfield import models
+
+    if trunk is None:
+        raise UsageError("say whose cuts to list, e.g. `levelfield ls cuts timm:resnet50`")
+    image_size = size or models.registry[trunk].card.image_size or 224
+    cuts = models.list_cuts(models.create_trunk(trunk), image_size=image_size)
+    if not cuts:
+        raise UsageError(f"trunk {trunk} cannot be cut: its forward pass cannot be traced")
+    if as_json:
+        print(json.dumps([{**asdict(cut), "bytes": cut.bytes} for cut in cuts], indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"{len(cuts)} cuts of {trunk} at {image_size} pixels")
+    for column in (
+        "from",
+        "activation",
+        "kB per image and view",
+        "parameters trained",
+        "multiply-adds trained",
+    ):
+        table.add_column(column, justify="left" if column in ("from", "activation") else "right")
+    for cut in cuts:
+        shape = " x ".join(map(str, cut.shape))
+        shares = (f"{100 * share:.1f}%" for share in (cut.parameters, cut.multiply_adds))
+        table.add_row(cut.name, shape, f"{cut.bytes / 1000:.1f}", *shares)
+    Console(width=120).print(table)
 
 
 def _facts(entry: Entry[Card]) -> dict[str, Any]:

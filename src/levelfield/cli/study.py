@@ -46,6 +46,28 @@ def test_feedback(
     _show(folder, "test-feedback")
 
 
+@app.command("search-luck")
+def search_luck(
+    file: Annotated[Path, typer.Argument(help="An experiment file.", show_default=False)],
+    *,
+    method: Annotated[str | None, typer.Option(help="Which method; the first one by default.")] = None,
+    repeats: Annotated[int, typer.Option(help="How many searches.")] = 5,
+    overrides: SetOption = None,
+    out: OutOption = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Search one method several times: how often does luck in the search look like a difference?"""
+    from levelfield.cli._show import bars
+    from levelfield.config import Experiment
+    from levelfield.studies import search_luck as study
+
+    folder = _folder(out, "search-luck")
+    with bars(quiet=quiet) as progress:
+        experiment = Experiment.load(file, tuple(overrides or ()))
+        study.run(experiment, folder, method=method, repeats=repeats, progress=progress)
+    _show(folder, "search-luck")
+
+
 @app.command("metrics-on-random")
 def metrics_on_random(*, out: OutOption = None, seed: SeedOption = 0, quiet: QuietOption = False) -> None:
     """What each measure gives for embeddings that know nothing."""

@@ -110,8 +110,8 @@ def differences(evidence: Evidence, result: Result, setting: str, cell: Cell) ->
         found.append(f"trunk {cell.trunk}, here {experiment.trunk.name}")
     elif experiment.trunk.weights == "none":
         found.append("pretrained trunk, here none")
-    if trained and experiment.trunk.mode == "frozen":
-        found.append("trunk fine-tuned, here frozen")
+    if trained and experiment.trunk.mode != "finetune":
+        found.append(f"trunk fine-tuned, here {experiment.trunk.mode}")
     size = experiment.head.size * (folds(evidence) if setting == "concatenated" else 1)
     if cell.embedding_size is not None and cell.embedding_size != size:
         found.append(f"size {cell.embedding_size}, here {size}")

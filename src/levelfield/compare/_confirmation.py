@@ -7,34 +7,38 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 
-from levelfield.compare._results import Comparison, Result
+from levelfield.compare._results import Result
+from levelfield.errors import RunError
 from levelfield.records import Rerun, Store
 
 Array = NDArray[np.float64]
+Number = tuple[int, int]
 SPECTRUM = "spectrum"  # keys in a rerun's safetensors file: singular values,
 CLASSES = "classes"  # and the class of each query
 
 
 @dataclass(frozen=True)
 class Confirmation:
-    """The reruns of one method that were scored, by their number; numbers pair the methods' reruns.
+    """The reruns of one method that were scored, by the number of the search and their own.
+
+    Equal numbers pair the reruns of different methods: they share their seeds.
 
     Attributes:
         reruns: What ``rerun-XX.json`` says.
         arrays: Where the values of single queries lie.
     """
 
-    reruns: dict[int, Rerun]
-    arrays: dict[int, Path]
+    reruns: dict[Number, Rerun]
+    arrays: dict[Number, Path]
 
     @property
     def fixed(self) -> bool:
         """Whether this is one network that is never trained: it would score the same every time."""
         return len(self.reruns) == 1 and not any(rerun.best_epochs for rerun in self.reruns.values())
 
-    def scores(self, setting: str, metric: str) -> dict[int, float]:
+    def scores(self, setting: str, metric: str) -> dict[Number, float]:
         """The score of each rerun that has the metric."""
         return {
             number: rerun.scores(setting)[metric]
@@ -42,7 +46,7 @@ class Confirmation:
             if metric in rerun.scores(setting)
         }
 
-    def per_query(self, setting: str, metric: str) -> dict[int, Array] | None:
+    def per_query(self, setting: str, metric: str) -> dict[Number, Array] | None:
         """The value of each test query (n), by rerun; None for a measure of the whole space.
 
         Queries that cannot be scored, for want of another image of their class, are NaN.
@@ -58,21 +62,32 @@ class Confirmation:
         """Singular values of the concatenated test embeddings, of each rerun that has them on record."""
         return list(self._read(SPECTRUM).values())
 
-    def _read(self, key: str) -> dict[int, Array]:
+    def _read(self, key: str) -> dict[Number, Array]:
         found = {}
         for number, file in self.arrays.items():
-            with safe_open(file, framework="numpy") as tensors:
-                if key in tensors.keys():  # noqa: SIM118 (it is no mapping)
-                    found[number] = np.asarray(tensors.get_tensor(key), dtype=np.float64)
+            try:
+                with safe_open(file, framework="numpy") as tensors:
+                    if key in tensors.keys():  # noqa: SIM118 (it is no mapping)
+                        found[number] = np.asarray(tensors.get_tensor(key), dtype=np.float64)
+            except (SafetensorError, OSError) as error:
+                raise RunError(
+                    f"{file} is damaged ({error}); delete it and the .json file of the same name, "
+                    "then give the same `levelfield run` command again"
+                ) from error
         return found
 
 
-def read_confirmation(root: str | Path, comparison: Comparison, result: Result) -> Confirmation:
+def read_confirmation(root: str | Path, result: Result) -> Confirmation:
     """The confirmation of one method of the experiment in ``root``; failed reruns are left out."""
     store = Store(Path(root))
-    found = store.reruns(result.confirmation, comparison.experiment.confirm.reruns)
-    reruns = {number: rerun for number, rerun in found.items() if rerun.failed is None}
-    arrays = {
-        number: store.rerun_file(result.confirmation, number).with_suffix(".safetensors") for number in reruns
-    }
-    return Confirmation(reruns, {number: file for number, file in arrays.items() if file.exists()})
+    reruns: dict[Number, Rerun] = {}
+    arrays: dict[Number, Path] = {}
+    for search, repeat in enumerate(result.repeats):
+        for number, rerun in repeat.reruns.items():
+            if rerun.failed is not None:
+                continue
+            reruns[search, number] = rerun
+            file = store.rerun_file(repeat.confirmation, number).with_suffix(".safetensors")
+            if file.exists():
+                arrays[search, number] = file
+    return Confirmation(reruns, arrays)

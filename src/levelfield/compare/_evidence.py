@@ -99,7 +99,7 @@ def weigh(
     if metric not in comparison.metrics:
         raise UsageError(f'{root} has no metric "{metric}"{did_you_mean(metric, comparison.metrics)}')
     confirmations = {
-        result.method: read_confirmation(root, comparison, result)
+        result.method: read_confirmation(root, result)
         for result in comparison.results
         if any(result.scores[MAIN_SETTING].values())
     }
@@ -151,16 +151,16 @@ def judge_methods(
         equivalence: The largest difference that does not matter, in the scale of the scores.
         alpha: Chance of any false finding among all pairs.
     """
-    methods = list(ranked(confirmations, setting, measure))
-    if not methods:
+    table = table_of(confirmations, setting, measure)
+    if table is None:
         return None
     found = judge(
-        _table(confirmations, methods, setting, measure.name),
+        table,
         alpha=alpha,
         equivalence=equivalence,
         higher_is_better=measure.higher_is_better is not False,
     )
-    if found.classes and confirmations[methods[0]].classes() is None:
+    if found.classes and confirmations[table.methods[0]].classes() is None:
         found = replace(found, caveats=(*found.caveats, NO_CLASSES))
     return found
 
@@ -181,18 +181,23 @@ def findings_of(
     ]
 
 
-def _table(
-    confirmations: Mapping[str, Confirmation], methods: list[str], setting: str, metric: str
-) -> ScoreTable:
-    """The values of all queries if every method has them on record; else the scores of the reruns."""
+def table_of(confirmations: Mapping[str, Confirmation], setting: str, measure: Measure) -> ScoreTable | None:
+    """What is judged: the values of all queries if every method has them on record, else scores of reruns.
+
+    Best methods first; None where no method has the measure.
+    """
+    methods, metric = list(ranked(confirmations, setting, measure)), measure.name
+    if not methods:
+        return None
     fixed = [method for method in methods if confirmations[method].fixed]
-    last = max(max(confirmations[method].reruns) for method in methods)
+    numbers = {number for method in methods for number in confirmations[method].reruns}
+    searches, reruns = (range(1 + max(column)) for column in zip(*numbers, strict=True))
     queries = {method: confirmations[method].per_query(setting, metric) for method in methods}
     lengths = {len(row) for found in queries.values() if found is not None for row in found.values()}
     if len(lengths) == 1 and None not in queries.values():
         nothing = np.full(lengths.pop(), np.nan)
         rows = {
-            method: np.stack([found.get(rerun, nothing) for rerun in range(last + 1)])
+            method: np.stack([[found.get((s, r), nothing) for r in reruns] for s in searches])
             for method, found in queries.items()
             if found is not None
         }
@@ -203,8 +208,9 @@ def _table(
         if everywhere.sum() > 1:
             return score_table(rows, classes=classes, fixed=fixed)
     scores = {
-        method: [confirmations[method].scores(setting, metric).get(r, math.nan) for r in range(last + 1)]
+        method: [[own.get((s, r), math.nan) for r in reruns] for s in searches]
         for method in methods
+        if (own := confirmations[method].scores(setting, metric))
     }
     return rerun_table(scores, fixed=fixed)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 from levelfield.compare._measures import measures_of
 from levelfield.config import Experiment
@@ -13,6 +14,7 @@ from levelfield.records import (
     Index,
     LedgerLine,
     Measure,
+    Rerun,
     Revision,
     Search,
     Selection,
@@ -23,47 +25,113 @@ from levelfield.stats import Interval, t_interval
 
 
 @dataclass(frozen=True)
+class Repeat:
+    """One search of a method, what it chose, and the reruns of that choice.
+
+    Attributes:
+        selection: The frozen choice.
+        confirmation: The name under which its reruns are recorded.
+        reruns: By their number, failed ones too.
+        search: What the search depends on; None if there was none, or it is not on record.
+        trials: The search, trial by trial.
+    """
+
+    selection: Selection
+    confirmation: str
+    reruns: dict[int, Rerun]
+    search: Search | None
+    trials: list[Trial]
+
+    @property
+    def scored(self) -> list[Rerun]:
+        """The reruns that have scores."""
+        return [rerun for rerun in self.reruns.values() if rerun.failed is None]
+
+    def scores(self, setting: str, metric: str) -> list[float]:
+        """The score of each rerun that has the metric."""
+        return [rerun.scores(setting)[metric] for rerun in self.scored if metric in rerun.scores(setting)]
+
+
+@dataclass(frozen=True)
 class Result:
-    """One method's test scores over its reruns.
+    """One method's test scores: those of its searches' choices, in all their reruns.
 
     Attributes:
         method: Its name.
-        selection: The frozen choice.
-        confirmation: The name under which its reruns are recorded.
-        scores: ``scores[setting][metric]`` is the list of the reruns' scores.
-        best_epochs: Of every fold of every rerun; empty for the untrained baseline.
-        search: What its search depends on; None if there was none, or it is not on record.
-        trials: The method's search, trial by trial.
-        failed: Why reruns failed, one reason each.
+        repeats: One for each search that was selected from; the baseline has one, without a search.
+        metrics: The metrics of the test.
     """
 
     method: str
-    selection: Selection
-    confirmation: str
-    scores: dict[str, dict[str, list[float]]]
-    best_epochs: list[int]
-    search: Search | None
-    trials: list[Trial]
-    failed: list[str]
+    repeats: tuple[Repeat, ...]
+    metrics: tuple[str, ...]
+
+    @property
+    def selection(self) -> Selection:
+        """The choice of the first search."""
+        return self.repeats[0].selection
+
+    @property
+    def search(self) -> Search | None:
+        """What the first search depends on."""
+        return self.repeats[0].search
+
+    @property
+    def trials(self) -> list[Trial]:
+        """The first search, trial by trial."""
+        return self.repeats[0].trials
+
+    @property
+    def scores(self) -> dict[str, dict[str, list[float]]]:
+        """``scores[setting][metric]`` is the list of all reruns' scores."""
+        return {
+            setting: {
+                metric: [score for repeat in self.repeats for score in repeat.scores(setting, metric)]
+                for metric in self.metrics
+            }
+            for setting in SETTINGS
+        }
+
+    @property
+    def best_epochs(self) -> list[int]:
+        """Of every fold of every rerun; empty for the untrained baseline."""
+        return [epoch for repeat in self.repeats for rerun in repeat.scored for epoch in rerun.best_epochs]
+
+    @property
+    def failed(self) -> list[str]:
+        """Why reruns failed, one reason each."""
+        reruns = [rerun for repeat in self.repeats for rerun in repeat.reruns.values()]
+        return [rerun.failed for rerun in reruns if rerun.failed is not None]
 
     @property
     def pruned(self) -> int:
         """How many trials were ended early because they could no longer win."""
-        return sum(trial.estimate is not None for trial in self.trials)
+        return sum(trial.estimate is not None for repeat in self.repeats for trial in repeat.trials)
 
     @property
     def diverged(self) -> int:
         """How many trials failed."""
-        return sum(trial.score is None for trial in self.trials) - self.pruned
+        missing = sum(trial.score is None for repeat in self.repeats for trial in repeat.trials)
+        return missing - self.pruned
 
     @property
     def mean_best_epoch(self) -> float | None:
         """The mean of the best epochs ("Max. Epoch" in the papers); None for the baseline."""
         return sum(self.best_epochs) / len(self.best_epochs) if self.best_epochs else None
 
+    def replicates(self, setting: str, metric: str) -> list[float]:
+        """What can be counted as independent: reruns, or whole searches, each with its reruns' mean."""
+        values = [scores for repeat in self.repeats if (scores := repeat.scores(setting, metric))]
+        if len(self.repeats) > 1:
+            return [fmean(scores) for scores in values]
+        return values[0] if values else []
+
     def interval(self, setting: str, metric: str) -> Interval:
-        """Mean and 95% t-interval over the reruns; of no reruns a NaN with n = 0."""
-        values = self.scores[setting][metric]
+        """Mean and 95% t-interval over the replicates; of none a NaN with n = 0.
+
+        With several searches it holds their luck; with one it is that of the reruns alone.
+        """
+        values = self.replicates(setting, metric)
         return t_interval(values) if values else Interval(float("nan"), float("nan"), 0)
 
 
@@ -80,6 +148,7 @@ class Comparison:
         results: One per method, the baseline first.
         ledger: Every opening of the test set.
         revisions: The experiment from one edit to the next.
+        notes: What was adapted to the data, one sentence each.
     """
 
     experiment: Experiment
@@ -90,6 +159,7 @@ class Comparison:
     results: tuple[Result, ...]
     ledger: tuple[LedgerLine, ...]
     revisions: tuple[Revision, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -126,28 +196,25 @@ def collect(root: str | Path) -> Comparison:
         results=tuple(_result(store, index, name) for name in names if name in index.selections),
         ledger=tuple(store.ledger()),
         revisions=tuple(store.revisions()),
+        notes=index.notes,
     )
 
 
 def _result(store: Store, index: Index, name: str) -> Result:
     experiment = index.experiment
-    confirmation = index.selection_id(name)
-    reruns = store.reruns(confirmation, experiment.confirm.reruns).values()
-    good = [rerun for rerun in reruns if rerun.failed is None]
-    search = index.searches.get(name)
+    searches: tuple[str | None, ...] = index.searches.get(name, (None,))
+    frozen = zip(index.selections[name], index.selection_ids(name), searches, strict=True)
     return Result(
         method=name,
-        selection=store.selection(index.selections[name]),
-        confirmation=confirmation,
-        scores={
-            setting: {
-                metric: [rerun.scores(setting)[metric] for rerun in good if metric in rerun.scores(setting)]
-                for metric in experiment.metrics
-            }
-            for setting in SETTINGS
-        },
-        best_epochs=[epoch for rerun in good for epoch in rerun.best_epochs],
-        search=None if search is None else store.search(search),
-        trials=[] if search is None else store.trials(search)[: experiment.search.trials],
-        failed=[rerun.failed for rerun in reruns if rerun.failed is not None],
+        repeats=tuple(
+            Repeat(
+                selection=store.selection(selection),
+                confirmation=confirmation,
+                reruns=store.reruns(confirmation, experiment.confirm.reruns),
+                search=None if search is None else store.search(search),
+                trials=[] if search is None else store.trials(search)[: experiment.search.trials],
+            )
+            for selection, confirmation, search in frozen
+        ),
+        metrics=experiment.metrics,
     )

@@ -132,22 +132,48 @@ class TransformSpec(Plugin):
 
 
 class BatchSpec(Section):
-    """Batches of ``size``; classification losses may want another number of samples per class."""
+    """Batches of ``size``; classification losses may want another number of samples per class.
+
+    With ``adapt``, classes of which there are too few to fill a batch give more samples each, and a note says
+    so; without it that is an error.
+    """
 
     size: Size = 32
     samples_per_class: Size = 4
     samples_per_class_classification: Size = 1
+    adapt: bool = False
 
 
 class OptimizerSpec(Section):
-    """The optimiser of trunk and head. Loss parameters have a rate of their own, per method."""
+    """The optimiser of trunk and head. Loss parameters have a rate of their own, per method.
+
+    ``head_lr`` is the head's rate where it differs from that of the trunk. Classification losses may want
+    other rates than those that compare the samples of a batch.
+    """
 
     name: Literal["rmsprop", "adam", "adamw", "sgd"] = "rmsprop"
     lr: float = Field(default=1e-6, gt=0)
     head_lr: float | None = Field(default=None, gt=0)
+    lr_classification: float | None = Field(default=None, gt=0)
+    head_lr_classification: float | None = Field(default=None, gt=0)
     weight_decay: float = Field(default=1e-4, ge=0)
     loss_weight_decay: float = Field(default=0.0, ge=0)
     momentum: float = Field(default=0.0, ge=0, lt=1)
+
+    def for_losses(self, kind: str) -> OptimizerSpec:
+        """The optimiser of losses of ``kind`` "embedding" or "classification", without the other's rates.
+
+        Example:
+            >>> OptimizerSpec(lr=1e-4, lr_classification=1e-3).for_losses("classification").lr
+            0.001
+        """
+        lr, head_lr = self.lr, self.head_lr
+        if kind == "classification":
+            lr = self.lr_classification or lr
+            head_lr = self.head_lr_classification or head_lr
+        return self.model_copy(
+            update={"lr": lr, "head_lr": head_lr, "lr_classification": None, "head_lr_classification": None}
+        )
 
 
 class ScheduleSpec(Section):
@@ -207,6 +233,7 @@ class SearchSpec(Section):
     """
 
     trials: int = Field(default=50, ge=1, le=1_000_000)
+    repeats: int = Field(default=1, ge=1, le=100, description="whole searches, each with fresh seeds")
     sampler: Literal["gp", "tpe", "random", "grid"] = "gp"
     first: str = Field(default="sampler", pattern=r"^(sampler|defaults|published(:[a-z-]+)?)$")
     ranges: Literal["own", "published"] = "own"
@@ -218,7 +245,7 @@ class SearchSpec(Section):
 class ConfirmSpec(Section):
     """How often the selection is trained anew, with fresh seeds, for the test set."""
 
-    reruns: int = Field(default=10, ge=1, le=10_000)
+    reruns: int = Field(default=10, ge=1, le=10_000, description="of each search's selection")
 
 
 class EngineSpec(Plugin):

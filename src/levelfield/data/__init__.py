@@ -12,7 +12,7 @@ from typing import Any
 
 from levelfield.data._cache import cache_folder
 from levelfield.data._dataset import GALLERY, QUERY, Dataset, DatasetCard, Download, Images, Rows
-from levelfield.data._files import FileImages, ImageError
+from levelfield.data._files import FileImages, ImageError, decode_image, read_image, to_tensor
 from levelfield.data._listing import from_files
 from levelfield.data._memory import MemoryImages, from_arrays
 from levelfield.records import PluginIdentity
@@ -30,11 +30,14 @@ __all__ = [
     "MemoryImages",
     "Rows",
     "cache_folder",
+    "decode_image",
     "from_arrays",
     "from_files",
     "load",
+    "read_image",
     "register",
     "registry",
+    "to_tensor",
 ]
 
 registry: Registry[DatasetCard] = Registry("dataset", DatasetCard, package=__name__)

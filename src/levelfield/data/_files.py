@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
+import struct
 from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import torch
@@ -48,22 +50,40 @@ class FileImages:
 def read_image(path: Path) -> Tensor:
     """The image in a file as a uint8 tensor of shape 3 x H x W (RGB)."""
     _refuse_non_files(path)
+    return decode_image(path, name=str(path))
+
+
+def decode_image(source: Path | BinaryIO, *, name: str, max_pixels: int = MAX_PIXELS) -> Tensor:
+    """The image in a file or in a stream of bytes as a uint8 tensor of shape 3 x H x W (RGB).
+
+    Args:
+        source: What to decode; what it says of itself by its name does not matter, its bytes decide.
+        name: What errors call it.
+        max_pixels: An image that announces more is refused before any pixel is decoded.
+
+    Example:
+        >>> import io
+        >>> stream = io.BytesIO()
+        >>> Image.new("L", (4, 2)).save(stream, "PNG")
+        >>> decode_image(stream, name="blank.png").shape
+        torch.Size([3, 2, 4])
+    """
     try:
-        with Image.open(path) as image:
-            if image.width * image.height > MAX_PIXELS:
+        with Image.open(source) as image:
+            if image.width * image.height > max_pixels:
                 raise Image.DecompressionBombError(f"{image.width} x {image.height} pixels")
             return to_tensor(image)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise ImageError(
-            f"{path}: refused as an image bomb ({error}, the limit is {MAX_PIXELS:,}); remove or shrink it"
+            f"{name}: refused as an image bomb ({error}, the limit is {max_pixels:,}); remove or shrink it"
         ) from error
     except ImageError as error:
-        raise ImageError(f"{path}: {error}") from error
+        raise ImageError(f"{name}: {error}") from error
     except UnidentifiedImageError as error:
-        raise ImageError(f"{path}: not an image in a known format; remove it or fetch it again") from error
-    except (OSError, ValueError, SyntaxError, EOFError, KeyError, IndexError) as error:
+        raise ImageError(f"{name}: not an image in a known format; remove it or fetch it again") from error
+    except (OSError, ValueError, SyntaxError, EOFError, KeyError, IndexError, struct.error) as error:
         # Pillow's decoders raise all of these on damaged files.
-        raise ImageError(f"{path}: damaged or truncated ({error}); remove it or fetch it again") from error
+        raise ImageError(f"{name}: damaged or truncated ({error}); remove it or fetch it again") from error
 
 
 def _refuse_non_files(path: Path) -> None:

@@ -34,8 +34,6 @@ def folder(*, root: str, layout: Literal["classes", "splits"] = "classes") -> Da
     top = Path(root)
     if not top.is_dir():
         raise UsageError(f"folder: {root} is not a folder; set root to the folder that holds one per class")
-    if layout not in {"classes", "splits"}:
-        raise UsageError(f'folder: layout must be "classes" or "splits", got "{layout}"')
     parts = {"": top} if layout == "classes" else _split_folders(top)
     listed = [(part, file, name) for part, below in parts.items() for file, name in _images(below)]
     classes = sorted({name for *_, name in listed}, key=_natural)

@@ -106,16 +106,12 @@ def _train(folder: Path, edition: str) -> dict[str, int]:
     """Training image ids with their landmarks."""
     if edition == "all":
         return {row["id"]: _landmark(row, folder) for row in _table(folder, "train.csv", "id", "landmark_id")}
-    if edition != "clean":
-        raise UsageError(f'gldv2: train must be "clean" or "all", got "{edition}"')
     table = _table(folder, "train_clean.csv", "landmark_id", "images")
     return {image: _landmark(row, folder) for row in table for image in row["images"].split()}
 
 
 def _queries(folder: Path, index: dict[str, int], usage: str) -> tuple[dict[str, int], int]:
     """Query ids with their landmarks, and how many of them show several."""
-    if usage not in {"both", "public", "private"}:
-        raise UsageError(f'gldv2: usage must be "both", "public" or "private", got "{usage}"')
     queries, mixed = {}, 0
     for row in _table(folder, "retrieval_solution_v2.1.csv", "id", "images", "Usage"):
         if row["Usage"].lower() not in ({"public", "private"} if usage == "both" else {usage}):

@@ -16,7 +16,7 @@ import numpy as np
 
 from levelfield import data
 from levelfield.data import store, transforms
-from levelfield.data._dataset import Dataset, Rows
+from levelfield.data._dataset import GALLERY, QUERY, Dataset, Rows
 from levelfield.data.splits import Fold, SplitPlan, create
 
 
@@ -75,6 +75,14 @@ def split_dataset(dataset: Dataset, split: str, options: dict[str, Any]) -> Spli
     return create(split, dataset.labels, **official, **options)
 
 
+def _queries_in_words(dataset: Dataset, plan: SplitPlan) -> str:
+    """Which of the test images are asked and which are searched, where the dataset tells them apart."""
+    if dataset.roles is None:
+        return ""
+    queries, gallery = (int(((dataset.roles[plan.test] & role) > 0).sum()) for role in (QUERY, GALLERY))
+    return f"; of the test images {queries:,} are queries and {gallery:,} are searched"
+
+
 def development_view(dataset: Dataset, plan: SplitPlan) -> DevelopmentView:
     """The part of ``dataset`` that ``plan`` trains and validates on."""
     folds_rows = np.unique(np.concatenate([part for f in plan.folds for part in (f.train, f.validation)]))
@@ -87,7 +95,7 @@ def development_view(dataset: Dataset, plan: SplitPlan) -> DevelopmentView:
         dataset=dataset.select(rows),
         folds=tuple(Fold(renumber(fold.train), renumber(fold.validation)) for fold in plan.folds),
         fingerprint=dataset.fingerprint,
-        description=plan.describe(dataset.labels),
+        description=plan.describe(dataset.labels) + _queries_in_words(dataset, plan),
         leaky=plan.leaky,
         test_images=len(plan.test),
     )

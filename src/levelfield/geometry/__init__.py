@@ -5,6 +5,7 @@ Miners choose by it and losses compute on it, so both see the same distances and
 
 from __future__ import annotations
 
+from levelfield.geometry._direct import loss_of_cosines, loss_of_distances, with_gradient
 from levelfield.geometry._distances import checked, euclidean, products, signal_to_noise, unit
 from levelfield.geometry._gradients import first_derivative_only
 from levelfield.geometry._pairs import (
@@ -23,7 +24,7 @@ from levelfield.geometry._tuples import (
     Tuples,
     as_pairs,
     as_triplets,
-    rows_of_batch,
+    of_batch,
     with_anchors_in_batch,
 )
 
@@ -39,14 +40,17 @@ __all__ = [
     "euclidean",
     "first_derivative_only",
     "list_positives",
+    "loss_of_cosines",
+    "loss_of_distances",
+    "of_batch",
     "pair_counts",
     "pair_masks",
     "pairs_of_anchors",
     "parts",
     "products",
     "relations",
-    "rows_of_batch",
     "signal_to_noise",
     "unit",
     "with_anchors_in_batch",
+    "with_gradient",
 ]

@@ -99,27 +99,14 @@ class _Unit(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, vectors: Tensor) -> Tensor:
-        norms = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
-        # The square of a component above 1e19 is no float32; a second pass with shorter vectors is rare.
-        if not torch.compiler.is_compiling() and bool(norms.isinf().any()):
-            largest = vectors.abs().amax(1, keepdim=True).clamp_(min=1.0)
-            shorter = vectors / largest
-            norms = torch.linalg.vector_norm(shorter, dim=1, keepdim=True)
-            norms.masked_fill_(norms == 0, 1.0)
-            scaled: Tensor = shorter / norms
-            ctx.save_for_backward(scaled, norms * largest)
-            return scaled
-        norms.masked_fill_(norms == 0, 1.0)
-        result: Tensor = vectors / norms
-        ctx.save_for_backward(result, norms)
-        return result
+        units, norms = unit_and_norms(vectors)
+        ctx.save_for_backward(units, norms)
+        return units
 
     @staticmethod
     @first_derivative_only
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        result, norms = ctx.saved_tensors
-        along = (gradient * result).sum(1, keepdim=True)
-        return torch.addcmul(gradient, result, along, value=-1).div_(norms)
+        return gradient_before_unit(gradient, *ctx.saved_tensors)
 
 
 class _Products(torch.autograd.Function):
@@ -128,47 +115,87 @@ class _Products(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, vectors: Tensor) -> Tensor:
         ctx.save_for_backward(vectors)
-        return _matmul(vectors, vectors.T)
+        return plain_products(vectors)
 
     @staticmethod
     @first_derivative_only
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        (vectors,) = ctx.saved_tensors
-        return _matmul(_with_transpose(gradient), vectors)
+        return gradient_before_products(gradient, *ctx.saved_tensors)
 
 
 class _Euclidean(torch.autograd.Function):
-    """|x - y| from dot products, in B x B memory.
-
-    Distances do not change when the mean is subtracted, but their precision does: it is that of the vectors'
-    squared lengths, and around their mean vectors that are close together are short.
-    """
+    """|x - y| from dot products, in B x B memory."""
 
     @staticmethod
     def forward(ctx: Any, vectors: Tensor, squared: bool) -> Tensor:
-        limits = torch.finfo(vectors.dtype)
-        vectors = vectors - vectors.mean(0)
-        dots = _matmul(vectors, vectors.T)
-        norms = dots.diagonal()
-        both = norms[:, None] + norms
-        relative = dots.mul_(-2).add_(both).div_(both.clamp_(min=limits.tiny))
-        result = threshold(relative, 4 * limits.eps, 0.0).mul_(both)
-        ctx.squared = squared
-        if squared:
-            ctx.save_for_backward(vectors)
-            return result
-        # Where the distance is zero, an infinite one makes the gradient zero.
-        divisor = threshold(relative, 4 * limits.eps, torch.inf, inplace=True).mul_(both).sqrt_()
-        ctx.save_for_backward(vectors, divisor)
-        return result.sqrt_()
+        result, *saved = plain_euclidean(vectors, squared=squared)
+        ctx.save_for_backward(*saved)
+        return result
 
     @staticmethod
     @first_derivative_only
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        vectors, *divisor = ctx.saved_tensors
-        weights = _with_transpose(2 * gradient if ctx.squared else gradient / divisor[0])
-        others = _matmul(weights, vectors)
-        return torch.addcmul(others.neg_(), weights.sum(1, keepdim=True), vectors), None
+        return gradient_before_euclidean(gradient, *ctx.saved_tensors), None
+
+
+# What follows knows nothing of autograd: values, and what carries a gradient from one to the other.
+
+
+def unit_and_norms(vectors: Tensor) -> tuple[Tensor, Tensor]:
+    """:func:`unit`, and the lengths (N x 1) that it divided by."""
+    norms = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
+    # The square of a component above 1e19 is no float32; a second pass with shorter vectors is rare.
+    if not torch.compiler.is_compiling() and len(norms) and norms.amax().item() == torch.inf:
+        largest = vectors.abs().amax(1, keepdim=True).clamp_(min=1.0)
+        shorter = vectors / largest
+        norms = torch.linalg.vector_norm(shorter, dim=1, keepdim=True)
+        norms.masked_fill_(norms == 0, 1.0)
+        return shorter / norms, norms * largest
+    norms.masked_fill_(norms == 0, 1.0)
+    return vectors / norms, norms
+
+
+def gradient_before_unit(gradient: Tensor, units: Tensor, norms: Tensor) -> Tensor:
+    """The gradient of what :func:`unit_and_norms` was given, from that of the units (N x D)."""
+    along = (gradient * units).sum(1, keepdim=True)
+    return torch.addcmul(gradient, units, along, value=-1).div_(norms)
+
+
+def plain_products(vectors: Tensor) -> Tensor:
+    """:func:`products`."""
+    return _matmul(vectors, vectors.T)
+
+
+def gradient_before_products(gradient: Tensor, vectors: Tensor) -> Tensor:
+    """The gradient of the vectors (N x D), from that of their products (N x N)."""
+    return _matmul(_with_transpose(gradient), vectors)
+
+
+def plain_euclidean(vectors: Tensor, *, squared: bool = False) -> tuple[Tensor, ...]:
+    """:func:`euclidean`, and what its gradient needs: the centred vectors and, unless squared, a divisor.
+
+    Distances do not change when the mean is subtracted, but their precision does: it is that of the vectors'
+    squared lengths, and around their mean vectors that are close together are short.
+    """
+    limits = torch.finfo(vectors.dtype)
+    vectors = vectors - vectors.mean(0)
+    dots = _matmul(vectors, vectors.T)
+    norms = dots.diagonal()
+    both = norms[:, None] + norms
+    relative = dots.mul_(-2).add_(both).div_(both.clamp_(min=limits.tiny))
+    result = threshold(relative, 4 * limits.eps, 0.0).mul_(both)
+    if squared:
+        return result, vectors
+    # Where the distance is zero, an infinite one makes the gradient zero.
+    divisor = threshold(relative, 4 * limits.eps, torch.inf, inplace=True).mul_(both).sqrt_()
+    return result.sqrt_(), vectors, divisor
+
+
+def gradient_before_euclidean(gradient: Tensor, vectors: Tensor, divisor: Tensor | None = None) -> Tensor:
+    """The gradient of the vectors (N x D), from that of their distances (N x N)."""
+    weights = _with_transpose(2 * gradient if divisor is None else gradient / divisor)
+    others = _matmul(weights, vectors)
+    return torch.addcmul(others.neg_(), weights.sum(1, keepdim=True), vectors)
 
 
 def _with_transpose(matrix: Tensor) -> Tensor:
@@ -178,5 +205,7 @@ def _with_transpose(matrix: Tensor) -> Tensor:
 
 def _matmul(left: Tensor, right: Tensor) -> Tensor:
     """A matrix product that autocast leaves alone."""
+    if not torch.is_autocast_enabled(left.device.type):
+        return torch.mm(left, right)
     with torch.autocast(left.device.type, enabled=False):
         return torch.mm(left, right)

@@ -106,11 +106,14 @@ def with_anchors_in_batch(tuples: Tuples, batch_size: int) -> Tuples:
             )
 
 
-def rows_of_batch(tuples: Tuples | None) -> slice:
-    """Which samples are the batch: all of them, or those before a memory.
+def of_batch(values: Tensor, tuples: Tuples | None) -> Tensor:
+    """Those of the samples' values (N x anything) that are the batch's: all, or those before a memory.
 
     Example:
-        >>> rows_of_batch(None)
-        slice(None, None, None)
+        >>> from torch import tensor
+        >>> of_batch(tensor([1.0, 2.0]), None)
+        tensor([1., 2.])
     """
-    return slice(None if tuples is None else tuples.batch_size)
+    if tuples is None or tuples.batch_size is None:
+        return values
+    return values[: tuples.batch_size]

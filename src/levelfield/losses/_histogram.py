@@ -34,6 +34,7 @@ class _SoftHistogram(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, positions: Tensor, groups: Tensor, num_groups: int, num_nodes: int) -> Tensor:
         inside = positions.clamp(0, num_nodes - 1)
+        outside = (inside != positions).flatten()
         node = inside.floor().clamp_(max=num_nodes - 2)
         right = inside.sub_(node).flatten()
         cell = torch.add(node.int(), groups, alpha=num_nodes).flatten().long()
@@ -41,7 +42,6 @@ class _SoftHistogram(torch.autograd.Function):
         number = torch.bincount(cell, minlength=size).to(right.dtype)
         passed_on = torch.zeros_like(number).scatter_add_(0, cell, right)
         # Beyond the outer nodes nothing changes with the position: such values look at a slope of zero.
-        outside = (positions < 0).logical_or_(positions > num_nodes - 1).flatten()
         ctx.save_for_backward(cell.masked_fill_(outside, size))
         ctx.shape = positions.shape
         return (number - passed_on + passed_on.roll(1)).view(num_groups, num_nodes)

@@ -6,7 +6,7 @@ Written with few temporaries: on a CPU, fetching fresh memory for one costs more
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -80,28 +80,58 @@ class _LogSumExp(torch.autograd.Function):
 
 
 class _LogSumExps(torch.autograd.Function):
-    """One exponential for both sums: each entry is taken relative to the maximum of its own kind."""
-
     @staticmethod
     def forward(
         ctx: Any, matrix: Tensor, positive: Tensor, negative: Tensor, plus_one: bool
     ) -> tuple[Tensor, Tensor]:
-        pull_top = _top(matrix, positive, plus_one=plus_one)
-        push_top = _top(matrix, negative, plus_one=plus_one)
-        pushes = _exp((matrix - push_top).addcmul_(positive, push_top - pull_top))
-        pulls = pushes * positive
-        pushes.mul_(negative)
-        pull, pull_inverse = _log(pulls.sum(1, keepdim=True), pull_top, plus_one=plus_one)
-        push, push_inverse = _log(pushes.sum(1, keepdim=True), push_top, plus_one=plus_one)
-        ctx.save_for_backward(pulls, pushes, pull_inverse, push_inverse)
-        return pull, push
+        both = both_log_sum_exps(matrix, positive, negative, plus_one=plus_one)
+        ctx.save_for_backward(*both)
+        return both.pull, both.push
 
     @staticmethod
     @first_derivative_only
     def backward(ctx: Any, pull: Tensor, push: Tensor) -> tuple[Tensor, None, None, None]:
-        pulls, pushes, pull_inverse, push_inverse = ctx.saved_tensors
-        slope = pushes * (push[:, None] * push_inverse)
-        return slope.addcmul_(pulls, pull[:, None] * pull_inverse), None, None, None
+        return BothSums(*ctx.saved_tensors).slope(pull[:, None], push[:, None]), None, None, None
+
+
+class BothSums(NamedTuple):
+    """:func:`log_sum_exps`, with what its gradient needs.
+
+    Attributes:
+        pull: N, over the positives.
+        push: N, over the negatives.
+        pulls: N x M, the exponentials of the positives, zero elsewhere.
+        pushes: N x M, those of the negatives.
+        pull_inverse: N x 1, what divides by the sum of ``pulls``.
+        push_inverse: N x 1, what divides by the sum of ``pushes``.
+    """
+
+    pull: Tensor
+    push: Tensor
+    pulls: Tensor
+    pushes: Tensor
+    pull_inverse: Tensor
+    push_inverse: Tensor
+
+    def slope(self, pull: Tensor | float, push: Tensor | float) -> Tensor:
+        """The gradient (N x M) of the matrix, from those of ``pull`` and ``push`` (N x 1, or numbers)."""
+        slope = self.pushes * (push * self.push_inverse)
+        return slope.addcmul_(self.pulls, pull * self.pull_inverse)
+
+
+def both_log_sum_exps(matrix: Tensor, positive: Tensor, negative: Tensor, *, plus_one: bool) -> BothSums:
+    """:func:`log_sum_exps` outside of autograd.
+
+    One exponential for both sums: each entry is taken relative to the maximum of its own kind.
+    """
+    pull_top = _top(matrix, positive, plus_one=plus_one)
+    push_top = _top(matrix, negative, plus_one=plus_one)
+    pushes = _exp((matrix - push_top).addcmul_(positive, push_top - pull_top))
+    pulls = pushes * positive
+    pushes.mul_(negative)
+    pull, pull_inverse = _log(pulls.sum(1, keepdim=True), pull_top, plus_one=plus_one)
+    push, push_inverse = _log(pushes.sum(1, keepdim=True), push_top, plus_one=plus_one)
+    return BothSums(pull, push, pulls, pushes, pull_inverse, push_inverse)
 
 
 def _top(matrix: Tensor, mask: Tensor, *, plus_one: bool) -> Tensor:

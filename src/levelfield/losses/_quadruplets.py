@@ -12,8 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Triplets, parts
-from levelfield.losses._reduction import Sum, with_gradient
+from levelfield.geometry import Triplets, parts, with_gradient
+from levelfield.losses._reduction import Sum
 
 
 def quadruplet_sum(distances: Tensor, labels: Tensor, *, margin: float) -> Sum:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import torch
 from torch import Tensor
 
 from levelfield.errors import UsageError, did_you_mean
-from levelfield.geometry import first_derivative_only
+from levelfield.geometry import with_gradient
 
 Reduction: TypeAlias = Literal["mean", "sum"]
 """For losses that are never exactly zero, or can be negative."""
@@ -58,6 +58,25 @@ def reduce(losses: Tensor, counts: Tensor, reduction: HingeReduction) -> Tensor:
     return Sum((losses * counts).sum(), number, nonzero).reduced(reduction)
 
 
+def hinges(
+    values: Tensor, *parts: tuple[Tensor, int, float], reduction: HingeReduction
+) -> tuple[Tensor, Tensor]:
+    """The sum of several reduced :func:`hinge_sum` and its gradient, both outside of autograd.
+
+    Each part is (counts, slope, offset); ``values`` and counts have any one shape.
+
+    Example:
+        >>> hinges(torch.tensor([0.0, 2.0]), (torch.ones(2), -1, 1.0), reduction="mean")
+        (tensor(0.5000), tensor([-0.5000,  0.0000]))
+    """
+    value, gradient = values.new_zeros(()), torch.zeros_like(values)
+    for counts, slope, offset in parts:
+        part, its_gradient = _plain_hinge_sum(values, counts, slope=slope, offset=offset)
+        value += part.reduced(reduction)
+        gradient += part._replace(total=its_gradient).reduced(reduction)
+    return value, gradient
+
+
 def hinge_sum(values: Tensor, counts: Tensor, *, slope: int, offset: float) -> Sum:
     """Sum of ``[slope * value + offset]+``, each taken ``counts`` times; both of any one shape.
 
@@ -66,37 +85,12 @@ def hinge_sum(values: Tensor, counts: Tensor, *, slope: int, offset: float) -> S
         tensor(1.5000)
     """
     with torch.no_grad():
-        losses = (slope * values).add_(offset).relu_().mul_(counts)
-        total = losses.sum()
-        active = losses.sign_().mul_(counts)
-        nonzero = active.sum()
-    return Sum(with_gradient(total, values, active.mul_(slope)), counts.sum(), nonzero)
+        plain, gradient = _plain_hinge_sum(values, counts, slope=slope, offset=offset)
+    return plain._replace(total=with_gradient(plain.total, values, gradient))
 
 
-def with_gradient(value: Tensor, source: Tensor, gradient: Tensor) -> Tensor:
-    """``value`` (a scalar computed without autograd), whose gradient with respect to ``source`` is known.
-
-    Sums over triplets and ranks get their gradient in the pass that computes them; letting autograd record
-    that pass would keep a B x B tensor for every positive.
-
-    Example:
-        >>> x = torch.ones(2, requires_grad=True)
-        >>> with_gradient(torch.tensor(5.0), x, torch.tensor([2.0, 3.0])).backward()
-        >>> x.grad
-        tensor([2., 3.])
-    """
-    result: Tensor = _WithGradient.apply(source, value, gradient)
-    return result
-
-
-class _WithGradient(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, source: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
-        ctx.save_for_backward(gradient)
-        return value.clone()
-
-    @staticmethod
-    @first_derivative_only
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
-        (gradient,) = ctx.saved_tensors
-        return upstream * gradient, None, None
+def _plain_hinge_sum(values: Tensor, counts: Tensor, *, slope: int, offset: float) -> tuple[Sum, Tensor]:
+    losses = (slope * values).add_(offset).relu_().mul_(counts)
+    total = losses.sum()
+    active = losses.sign_().mul_(counts)
+    return Sum(total, counts.sum(), active.sum()), active.mul_(slope)

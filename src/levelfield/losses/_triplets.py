@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad, softplus
 
-from levelfield.geometry import list_positives
-from levelfield.losses._reduction import Sum, with_gradient
+from levelfield.geometry import list_positives, with_gradient
+from levelfield.losses._reduction import Sum
 
 FEW_POSITIVES = 16
 """Up to here going through the positives is quicker than sorting and looking up."""

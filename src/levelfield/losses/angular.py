@@ -7,11 +7,11 @@ import math
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Tuples, pair_masks, parts, products, rows_of_batch, unit
+from levelfield.geometry import Tuples, of_batch, pair_masks, parts, products, unit, with_gradient
 from levelfield.losses import register
 from levelfield.losses._logsumexp import softmax_weights
 from levelfield.losses._module import EmbeddingLoss
-from levelfield.losses._reduction import Reduction, Sum, with_gradient
+from levelfield.losses._reduction import Reduction, Sum
 from levelfield.losses.npair import mean_square_norm, npair_of_all
 from levelfield.space import Float
 
@@ -62,7 +62,7 @@ class Angular(EmbeddingLoss):
         loss = self.angular_weight * part.reduced(self.reduction)
         if self.npair_weight:
             loss = loss + self.npair_weight * npair_of_all(vectors, labels, tuples, self.reduction)[0]
-        return loss + self.l2 * positive.amax() * mean_square_norm(vectors[rows_of_batch(tuples)])
+        return loss + self.l2 * positive.amax() * mean_square_norm(of_batch(vectors, tuples))
 
 
 def angular_sum(cosine: Tensor, positive: Tensor, negative: Tensor, *, alpha: float) -> Sum:

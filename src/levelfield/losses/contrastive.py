@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from levelfield.geometry import Tuples, euclidean, pair_counts, unit
+from levelfield.geometry import Tuples, loss_of_distances, pair_counts
 from levelfield.losses import register
 from levelfield.losses._module import EmbeddingLoss
-from levelfield.losses._reduction import HingeReduction, hinge_sum
+from levelfield.losses._reduction import HingeReduction, hinges
 from levelfield.space import Float
 
 
@@ -44,8 +44,10 @@ class Contrastive(EmbeddingLoss):
 
     def compute(self, vectors: Tensor, labels: Tensor, tuples: Tuples | None) -> Tensor:
         """The formula above."""
-        distances = euclidean(unit(vectors) if self.normalize else vectors)
-        positive, negative = pair_counts(labels, tuples, dtype=distances.dtype)
-        pull = hinge_sum(distances, positive, slope=1, offset=-self.pos_margin)
-        push = hinge_sum(distances, negative, slope=-1, offset=self.neg_margin)
-        return pull.reduced(self.reduction) + push.reduced(self.reduction)
+        positive, negative = pair_counts(labels, tuples, dtype=vectors.dtype)
+
+        def value_and_slope(distances: Tensor) -> tuple[Tensor, Tensor]:
+            pull, push = (positive, 1, -self.pos_margin), (negative, -1, self.neg_margin)
+            return hinges(distances, pull, push, reduction=self.reduction)
+
+        return loss_of_distances(vectors, value_and_slope, normalize=self.normalize)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Tuples, euclidean, pair_masks, rows_of_batch, unit
+from levelfield.geometry import Tuples, euclidean, of_batch, pair_masks, unit
 from levelfield.losses import register
 from levelfield.losses._logsumexp import log_sum_exps
 from levelfield.losses._module import EmbeddingLoss
@@ -56,5 +56,5 @@ class GeneralizedLifted(EmbeddingLoss):
         pull, push = log_sum_exps(exponents, positive, negative)
         losses = torch.relu(pull + push)
         complete = positive.amax(1) * negative.amax(1)
-        length = mean_square_norm(vectors[rows_of_batch(tuples)])
+        length = mean_square_norm(of_batch(vectors, tuples))
         return reduce(losses, complete, self.reduction) + self.l2 * complete.amax() * length

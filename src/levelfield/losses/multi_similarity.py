@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
-from levelfield.geometry import Tuples, pair_masks, products, rows_of_batch, unit
+from levelfield.geometry import Tuples, loss_of_cosines, of_batch, pair_masks
 from levelfield.losses import register
-from levelfield.losses._logsumexp import log_sum_exps
+from levelfield.losses._logsumexp import both_log_sum_exps
 from levelfield.losses._module import EmbeddingLoss
-from levelfield.losses._reduction import Reduction, reduce
+from levelfield.losses._reduction import Reduction, Sum
 from levelfield.space import Float
 
 
@@ -49,9 +48,17 @@ class MultiSimilarity(EmbeddingLoss):
 
     def compute(self, vectors: Tensor, labels: Tensor, tuples: Tuples | None) -> Tensor:
         """The formula above."""
-        similarity = products(unit(vectors))
-        positive, negative = pair_masks(labels, tuples, dtype=similarity.dtype)
+        positive, negative = pair_masks(labels, tuples, dtype=vectors.dtype)
         sharpness = (positive * -(self.alpha + self.beta)).add_(self.beta)
-        pull, push = log_sum_exps((similarity - self.base) * sharpness, positive, negative, plus_one=True)
-        losses = (pull / self.alpha + push / self.beta)[rows_of_batch(tuples)]
-        return reduce(losses, torch.ones_like(losses), self.reduction)
+        anchors = vectors.new_tensor(float(len(of_batch(labels, tuples))))
+
+        def value_and_slope(cosines: Tensor) -> tuple[Tensor, Tensor]:
+            both = both_log_sum_exps(
+                cosines.sub_(self.base).mul_(sharpness), positive, negative, plus_one=True
+            )
+            total = both.pull.sum() / self.alpha + both.push.sum() / self.beta
+            slope = both.slope(1 / self.alpha, 1 / self.beta).mul_(sharpness)
+            found = Sum(total, anchors, anchors)
+            return found.reduced(self.reduction), found._replace(total=slope).reduced(self.reduction)
+
+        return loss_of_cosines(vectors, value_and_slope)

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, softplus
 
 from levelfield.errors import UsageError
-from levelfield.geometry import Tuples, pair_masks, products, rows_of_batch
+from levelfield.geometry import Tuples, of_batch, pair_masks, products
 from levelfield.losses import register
 from levelfield.losses._logsumexp import log_sum_exp
 from levelfield.losses._module import EmbeddingLoss
@@ -61,7 +61,7 @@ class NPair(EmbeddingLoss):
             loss, exists = npair_of_all(vectors, labels, tuples, self.reduction)
         else:
             raise UsageError(f'npair has no pairs="{self.pairs}"; choose "all" or "class"')
-        return loss + self.l2 * exists * mean_square_norm(vectors[rows_of_batch(tuples)])
+        return loss + self.l2 * exists * mean_square_norm(of_batch(vectors, tuples))
 
 
 def npair_of_all(

@@ -49,8 +49,9 @@ class RecallAtK(RankingLoss):
         similarity = products(unit(vectors))
         positive, _ = pair_masks(labels, dtype=similarity.dtype)
         ranks = soft_ranks(similarity, positive, temperature=self.rank_temperature)
-        itself = similarity.diagonal()[ranks.anchor] - similarity[ranks.anchor, ranks.positive]
-        rank = ranks.overall + torch.sigmoid(itself / self.rank_temperature)
+        own = similarity.flatten().gather(0, ranks.anchor * len(labels) + ranks.positive)
+        itself = similarity.detach().diagonal()[ranks.anchor]  # the length of a unit vector has no slope
+        rank = ranks.overall + torch.sigmoid((itself - own) / self.rank_temperature)
         depth = torch.tensor([min(k, len(labels)) for k in self.k], dtype=rank.dtype, device=rank.device)
         within = torch.sigmoid((depth - rank[:, None]) / self.recall_temperature)
         hits = rank.new_zeros(len(labels), len(depth)).index_add(0, ranks.anchor, within)

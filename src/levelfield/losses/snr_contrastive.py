@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from levelfield.geometry import Tuples, pair_counts, rows_of_batch, signal_to_noise, unit
+from levelfield.geometry import Tuples, of_batch, pair_counts, signal_to_noise, unit
 from levelfield.losses import register
 from levelfield.losses._module import EmbeddingLoss
 from levelfield.losses._reduction import HingeReduction, hinge_sum
@@ -56,7 +56,7 @@ class SNRContrastive(EmbeddingLoss):
         push = hinge_sum(distances, negative, slope=-1, offset=self.neg_margin)
         exists = (pull.counts + push.counts).clamp(max=1)
         loss = pull.reduced(self.reduction) + push.reduced(self.reduction)
-        return loss + self.regularizer_weight * exists * zero_mean(vectors[rows_of_batch(tuples)])
+        return loss + self.regularizer_weight * exists * zero_mean(of_batch(vectors, tuples))
 
 
 def zero_mean(vectors: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from levelfield.geometry import Tuples, any_triplet, rows_of_batch, signal_to_noise, unit
+from levelfield.geometry import Tuples, any_triplet, of_batch, signal_to_noise, unit
 from levelfield.losses import register
 from levelfield.losses._module import EmbeddingLoss
 from levelfield.losses._reduction import HingeReduction
@@ -49,5 +49,5 @@ class SNRTriplet(EmbeddingLoss):
         loss = triplet_of_distances(
             distances, labels, tuples, margin=self.margin, smooth=False, reduction=self.reduction
         )
-        balance = zero_mean(vectors[rows_of_batch(tuples)])
+        balance = zero_mean(of_batch(vectors, tuples))
         return loss + self.regularizer_weight * any_triplet(labels, tuples) * balance

@@ -18,9 +18,9 @@ from levelfield.models._cuts import HEAD, Cut, LowerPart, list_cuts, split
 from levelfield.models._embedder import BatchNormMode, Embedder, build
 from levelfield.models._head_init import Directions, check_init, principal_directions, start_head
 from levelfield.models._heads import Head, create_head
-from levelfield.models._partial import add_lora, train_biases, train_norms
+from levelfield.models._partial import add_lora, merge_lora, train_biases, train_norms
 from levelfield.models._trunk import IMAGENET_INPUT, InputRecipe, StateDict, Trunk, TrunkCard
-from levelfield.models._weights import load_weights
+from levelfield.models._weights import load_weights, weights_identity
 from levelfield.models.pca import pca_head
 from levelfield.records import PluginIdentity
 from levelfield.registry import Registry
@@ -45,6 +45,7 @@ __all__ = [
     "create_head",
     "create_trunk",
     "list_cuts",
+    "merge_lora",
     "pca_head",
     "principal_directions",
     "register",
@@ -53,6 +54,7 @@ __all__ = [
     "start_head",
     "train_biases",
     "train_norms",
+    "weights_identity",
 ]
 
 registry: Registry[TrunkCard] = Registry("trunk", TrunkCard, package=__name__)

@@ -77,6 +77,13 @@ def add_lora(
         parametrize.register_parametrization(layer, "weight", addition)
 
 
+def merge_lora(trunk: Trunk) -> None:
+    """Make the low-rank additions part of the weights: the same function, of plain layers."""
+    for layer in list(trunk.modules()):
+        if isinstance(layer, nn.Linear) and parametrize.is_parametrized(layer, "weight"):
+            parametrize.remove_parametrizations(layer, "weight", leave_parametrized=True)
+
+
 def train_biases(trunk: Trunk) -> None:
     """Freeze ``trunk`` but for its biases (BitFit, Ben Zaken et al. 2022)."""
     _train_only(trunk, "bitfit", [p for name, p in trunk.named_parameters() if name.endswith("bias")])

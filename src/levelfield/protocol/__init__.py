@@ -9,12 +9,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from levelfield.protocol._export import export_model
     from levelfield.protocol._importance import importance, searched_space
     from levelfield.protocol._plan import MethodPlan, Plan, plan
     from levelfield.protocol._reproduce import Reproduction, reproduce
     from levelfield.protocol._resolve import Resolved, resolve
     from levelfield.protocol._run import Progress, run
-    from levelfield.protocol._search import search_id, select
+    from levelfield.protocol._search import search_id
     from levelfield.protocol._sweep import (
         Factor,
         SweepPoint,
@@ -32,6 +33,7 @@ __all__ = [
     "Reproduction",
     "Resolved",
     "SweepPoint",
+    "export_model",
     "factors_of",
     "importance",
     "parse_factor",
@@ -42,17 +44,17 @@ __all__ = [
     "run_sweep",
     "search_id",
     "searched_space",
-    "select",
     "sweep_points",
 ]
 
 _HOMES = {
+    "_export": ("export_model",),
     "_importance": ("importance", "searched_space"),
     "_plan": ("MethodPlan", "Plan", "plan"),
     "_reproduce": ("Reproduction", "reproduce"),
     "_resolve": ("Resolved", "resolve"),
     "_run": ("Progress", "run"),
-    "_search": ("search_id", "select"),
+    "_search": ("search_id",),
     "_sweep": ("Factor", "SweepPoint", "factors_of", "parse_factor", "run_sweep", "sweep_points"),
 }
 

@@ -109,7 +109,7 @@ def _score(
         return
     outs = [store.rerun_file(selection, rerun) for rerun in range(len(specs))]
     other_metrics = any(known[rerun].failed is None for rerun in missing if rerun in known)
-    permit = open_test(store, selection_file, other_metrics=other_metrics)
+    permit = open_test(store, selection_file, reruns=missing, other_metrics=other_metrics)
     engine.map(
         score_rerun,
         [

@@ -18,15 +18,16 @@ from levelfield.seeds import numpy_generator, seed_for
 from levelfield.space import Choice, Dimension, Float, Int, Space, Value
 
 GRID_LEVELS = 5  # of a real range that has no step of its own
+RANDOM_TRIALS = 5  # the first ones of gp and tpe, which have nothing to learn from yet
 LARGEST_GRID = 1_000_000  # points; nobody runs more, and listing them would take all memory
 
 
 @dataclass(frozen=True)
 class Observation:
-    """A trial as the optimiser sees it; ``score`` None means that it failed."""
+    """A trial as the optimiser sees it, also one that failed or is still under way."""
 
     hyperparameters: dict[str, Value]
-    score: float | None
+    score: float
 
 
 def suggest(
@@ -94,7 +95,7 @@ def _levels(dimension: Dimension) -> list[Value]:
 def _optuna_point(
     space: Space, observed: Sequence[Observation], *, sampler: str, seed: int
 ) -> dict[str, Value]:
-    complete = [(trial.hyperparameters, trial.score) for trial in observed if trial.score is not None]
+    complete = [(trial.hyperparameters, trial.score) for trial in observed]
     study = study_of(space, complete, sampler=_sampler(sampler, seed % 2**32))
     distributions = {name: distribution_of(dimension) for name, dimension in space.items()}
     asked = study.ask(fixed_distributions=distributions)
@@ -119,9 +120,11 @@ def _sampler(name: str, seed: int) -> Any:
 
     match name:
         case "gp":
-            return samplers.GPSampler(seed=seed, deterministic_objective=False)
+            return samplers.GPSampler(
+                seed=seed, deterministic_objective=False, n_startup_trials=RANDOM_TRIALS
+            )
         case "tpe":
-            return samplers.TPESampler(seed=seed, multivariate=True)
+            return samplers.TPESampler(seed=seed, multivariate=True, n_startup_trials=RANDOM_TRIALS)
         case _:
             return samplers.RandomSampler(seed=seed)
 

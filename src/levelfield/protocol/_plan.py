@@ -10,14 +10,13 @@ from pathlib import Path
 from statistics import fmean
 
 from levelfield.config import Experiment
-from levelfield.errors import RunError
 from levelfield.methods import Method
 from levelfield.protocol._confirm import is_scored, rerun_specs
 from levelfield.protocol._proposals import budget, propose
 from levelfield.protocol._resolve import Resolved, resolve
-from levelfield.protocol._search import next_round, search_id, select
+from levelfield.protocol._search import next_round, search_id
 from levelfield.protocol._trials import trial_jobs
-from levelfield.records import RunFolder, Selection, Store, Trial
+from levelfield.records import RunFolder, Store, Trial, select
 from levelfield.train import Speed, development, measure_speed
 
 SMALL_FILES = 4096  # spec, log, result and provenance of a run
@@ -106,7 +105,10 @@ def plan(experiment: Experiment, out: str | Path | None = None) -> Plan:
     store = Store(Path(out) if out is not None else Path("runs") / experiment.name)
     store.check_version()
     resolved = resolve(experiment)
-    work = [_work(resolved, method, store) for method in resolved.methods]
+    work = [
+        _together([_work(repeat, method, store) for repeat in resolved.repeats])
+        for method in resolved.methods
+    ]
     seconds, size, basis, speed = _run_cost(resolved, work)
     view = development(resolved.run_spec(resolved.methods[0], {}, fold=0, seed=0), resolved.resources)
     reruns, folds = experiment.confirm.reruns, resolved.num_folds
@@ -115,7 +117,7 @@ def plan(experiment: Experiment, out: str | Path | None = None) -> Plan:
     methods = tuple(
         MethodPlan(
             method=w.method.name,
-            trials=budget(resolved, w.method),
+            trials=budget(resolved, w.method) * experiment.search.repeats,
             trials_done=len(w.trials),
             search_done=len(w.searched),
             search_todo=w.search_todo,
@@ -165,7 +167,8 @@ def _work(resolved: Resolved, method: Method, store: Store) -> _Work:
     finished = [folder for folder in begun if folder.result() is not None]
     reruns = range(experiment.confirm.reruns)
     confirmed, scored = [], 0
-    if len(trials) == wanted and (selection := _selection(resolved, trials, method, identity)):
+    selection = select(trials, method=method.name, search=identity, sign=resolved.sign)
+    if len(trials) == wanted and selection.failed is None:
         specs = [s for r in reruns for s in rerun_specs(resolved, method, selection.hyperparameters, r)]
         folders = [store.run(spec.run_id) for spec in specs]
         confirmed = [folder for folder in folders if folder.result() is not None]
@@ -182,11 +185,17 @@ def _work(resolved: Resolved, method: Method, store: Store) -> _Work:
     )
 
 
-def _selection(resolved: Resolved, trials: list[Trial], method: Method, identity: str) -> Selection | None:
-    try:
-        return select(trials, method=method.name, search=identity, sign=resolved.sign)
-    except RunError:  # every trial failed; running the experiment will say so
-        return None
+def _together(repeats: Sequence[_Work]) -> _Work:
+    """The work of all searches of one method."""
+    return _Work(
+        method=repeats[0].method,
+        trials=[trial for work in repeats for trial in work.trials],
+        searched=[folder for work in repeats for folder in work.searched],
+        search_todo=sum(work.search_todo for work in repeats),
+        confirmed=[folder for work in repeats for folder in work.confirmed],
+        confirm_todo=sum(work.confirm_todo for work in repeats),
+        scorings_todo=sum(work.scorings_todo for work in repeats),
+    )
 
 
 def _run_cost(resolved: Resolved, work: Sequence[_Work]) -> tuple[Range, int, str, Speed | None]:

@@ -25,8 +25,8 @@ def budget(resolved: Resolved, method: Method) -> int:
 
 
 def search_seed(resolved: Resolved) -> int:
-    """The seed of every search of the experiment."""
-    return seed_for(resolved.experiment.seed, "search")
+    """The seed of the searches of all methods; a repeat has fresh ones."""
+    return seed_for(resolved.experiment.seed, "search", *resolved.repeat_name)
 
 
 def propose(
@@ -42,11 +42,14 @@ def propose(
     Trials that are under way, among them those proposed here, count with the mean score so far: so that
     trials of the same round do not all try the same.
     """
+    scores = [score for trial in finished if (score := _observed_score(trial, resolved.sign)) is not None]
+    failure = score_of_failure(scores)
     observed = [
-        Observation(dict(trial.hyperparameters), _observed_score(trial, resolved.sign)) for trial in finished
+        Observation(dict(trial.hyperparameters), failure if score is None else score)
+        for trial in finished
+        for score in (_observed_score(trial, resolved.sign),)
     ]
-    scores = [seen.score for seen in observed if seen.score is not None]
-    stand_in = sum(scores) / len(scores) if scores else None
+    stand_in = sum(scores) / len(scores) if scores else failure
     points: list[Point] = []
     for number in numbers:
         point = first_point(resolved.experiment, method) if number == 0 else None
@@ -62,6 +65,21 @@ def propose(
             break  # the grid, or an empty space, is used up
         points.append(point)
     return points
+
+
+def score_of_failure(scores: Sequence[float]) -> float:
+    """What a failed trial counts for, so that the search stays away from there: worse than the worst.
+
+    Not much worse: a model of the scores must still see the differences between the others.
+
+    Example:
+        >>> score_of_failure([0.2, 0.4]), score_of_failure([])
+        (0.1, 0.0)
+    """
+    if not scores:
+        return 0.0
+    worst, best = min(scores), max(scores)
+    return worst - max((best - worst) / 2, abs(worst) / 10, 1e-6)
 
 
 def _observed_score(trial: Trial, sign: int) -> float | None:

@@ -109,7 +109,7 @@ def recorded_experiment(
 
 
 def _check_finished(comparison: Comparison) -> None:
-    wanted = comparison.experiment.confirm.reruns
+    wanted = comparison.experiment.confirm.reruns * comparison.experiment.search.repeats
     for result in comparison.trained:
         done = len(result.failed) + len(result.scores[SETTINGS[0]][comparison.metrics[0]])
         if done < wanted:
@@ -144,7 +144,7 @@ def _scores(comparison: Comparison) -> dict[tuple[str, str, str], list[float]]:
         for result in comparison.results
         for setting in SETTINGS
         for metric in comparison.metrics
-        if (scores := result.scores[setting][metric])
+        if (scores := result.replicates(setting, metric))
     }
 
 
@@ -152,8 +152,8 @@ def _selections(before: Comparison, after: Comparison) -> Iterator[str]:
     found = {result.method: result for result in after.trained}
     for result in before.trained:
         other = found.get(result.method)
-        old = result.selection.hyperparameters
-        new = other.selection.hyperparameters if other else None
+        old = [repeat.selection.hyperparameters for repeat in result.repeats]
+        new = [repeat.selection.hyperparameters for repeat in other.repeats] if other else None
         if old != new:
             yield f"{result.method}: {old} -> {new}"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from levelfield.data.views import DevelopmentView, open_development
 from levelfield.errors import UsageError
 from levelfield.losses import regularisers
 from levelfield.methods import Method
+from levelfield.protocol._batches import fit_batches
 from levelfield.protocol._optimise import LARGEST_GRID, grid_size
 from levelfield.published import DEFAULT_SOURCE
 from levelfield.records import DataIdentity, PluginIdentity, Recipe, RunSpec, TrunkIdentity
@@ -42,6 +42,8 @@ class Resolved:
         num_folds: How many runs a trial has.
         split_description: The split plan in words.
         leaky: Whether search and selection are shown the test set, on purpose.
+        notes: What was adapted to the data, one sentence each.
+        repeat: Which of ``search.repeats`` searches this is about; each has fresh seeds throughout.
     """
 
     experiment: Experiment
@@ -56,6 +58,8 @@ class Resolved:
     num_folds: int
     split_description: str
     leaky: bool
+    notes: tuple[str, ...] = ()
+    repeat: int = 0
 
     @property
     def pretrained(self) -> bool:
@@ -78,8 +82,8 @@ class Resolved:
             trunk=self.trunk,
             head=head_of(method, experiment),
             transform=self.transform,
-            batch=experiment.batch,
-            optimizer=experiment.optimizer,
+            batch=experiment.batch.model_copy(update={"adapt": False}),  # the recipe says what came of it
+            optimizer=experiment.optimizer.for_losses(method.card.kind),
             schedule=experiment.schedule,
             training=experiment.training,
             metric=self.metric,
@@ -88,9 +92,19 @@ class Resolved:
             seed=seed,
         )
 
+    @property
+    def repeats(self) -> list[Resolved]:
+        """The experiment once for each of its searches."""
+        return [replace(self, repeat=number) for number in range(self.experiment.search.repeats)]
+
+    @property
+    def repeat_name(self) -> tuple[str | int, ...]:
+        """What sets the random streams of a repeat apart; the first one has those of a single search."""
+        return ("repeat", self.repeat) if self.repeat else ()
+
     def seed(self, stage: str, number: int, fold: int) -> int:
         """The seed of a run: the same for every method, so that luck is shared too."""
-        return seed_for(self.experiment.seed, stage, number, fold)
+        return seed_for(self.experiment.seed, stage, number, fold, *self.repeat_name)
 
 
 def resolve(experiment: Experiment) -> Resolved:
@@ -106,7 +120,7 @@ def resolve(experiment: Experiment) -> Resolved:
                 "its ranges with `space:`, or choose another search.sampler"
             )
     view = _open(experiment)
-    _check_batches(experiment, resolved_methods, view)
+    resolved_methods, notes = fit_batches(resolved_methods, experiment.batch, view)
     resolved = Resolved(
         experiment=experiment,
         methods=resolved_methods,
@@ -132,6 +146,7 @@ def resolve(experiment: Experiment) -> Resolved:
         num_folds=len(view.folds),
         split_description=view.description,
         leaky=view.leaky,
+        notes=notes,
     )
     _check_network(resolved)
     return resolved
@@ -238,7 +253,7 @@ def _trunk_identity(trunk: TrunkSpec) -> TrunkIdentity:
     mode = "frozen" if trunk.mode == "tail" and trunk.cut == models.HEAD else trunk.mode
     return TrunkIdentity(
         **_identity(models.registry, trunk).model_dump(),
-        weights=_weights_identity(trunk.weights),
+        weights=models.weights_identity(trunk.weights),
         mode=mode,
         bn_mode=trunk.bn_mode,
         views=trunk.views,
@@ -334,22 +349,3 @@ def _open(experiment: Experiment) -> DevelopmentView:
             "split.allow_test_feedback=true and every report will be stamped leaky"
         )
     return view
-
-
-def _check_batches(experiment: Experiment, chosen: tuple[Method, ...], view: DevelopmentView) -> None:
-    """Make every method's batch sampler once per fold, so that a batch that cannot be filled fails now."""
-    for method in chosen:
-        options = {k.removeprefix("sampler."): v for k, v in method.fixed.items() if k.startswith("sampler.")}
-        if "samples_per_class" in batches.registry[method.sampler].parameters:
-            options["samples_per_class"] = method.with_samples(experiment.batch)
-        for fold in view.folds:
-            labels = view.dataset.labels[fold.train]
-            batches.create(method.sampler, labels, batch_size=experiment.batch.size, seed=0, **options)
-
-
-def _weights_identity(weights: str) -> str:
-    """Public weights by name, a local file by its content: the path is no part of a run's identity."""
-    file = Path(weights)
-    if file.is_file():
-        return "sha256:" + hashlib.sha256(file.read_bytes()).hexdigest()[:16]
-    return weights

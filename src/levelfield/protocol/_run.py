@@ -15,9 +15,19 @@ from levelfield.methods import Method
 from levelfield.protocol._confirm import confirm, confirm_baseline
 from levelfield.protocol._proposals import budget
 from levelfield.protocol._resolve import Resolved, resolve
-from levelfield.protocol._search import run_search, search_id, select
+from levelfield.protocol._search import run_search, search_id
 from levelfield.protocol.guard import record_feedback
-from levelfield.records import Index, Measure, NetworkIdentity, Revision, Selection, Store, now
+from levelfield.records import (
+    Index,
+    Measure,
+    NetworkIdentity,
+    Revision,
+    Selection,
+    Store,
+    now,
+    read_selection,
+    select,
+)
 from levelfield.train import development, learns_from_features, run_job, trunk_features
 
 
@@ -80,18 +90,30 @@ def _carry_out(
         if resolved.leaky:
             record_feedback(store)
         _compute_features(resolved, progress)
-        files = {}
-        for method in resolved.methods:
-            files[method.name] = _search_and_select(resolved, method, store, engine, progress)
-        files[resolved.baseline] = store.freeze(_baseline_selection(resolved))
-        _write_index(store, resolved, files)
+        files: dict[str, list[Path]] = {method.name: [] for method in resolved.methods}
+        for repeat in resolved.repeats:
+            for method in resolved.methods:
+                files[method.name].append(_search_and_select(repeat, method, store, engine, progress))
+        baseline = store.freeze(_baseline_selection(resolved))
+        _write_index(store, resolved, {**files, resolved.baseline: [baseline]})
         if search_only:
             return
-        confirm_baseline(resolved, files[resolved.baseline], store, engine)
-        for method in resolved.methods:
-            total = resolved.experiment.confirm.reruns * resolved.num_folds
-            progress.stage(f"confirm {method.name}", total)
-            confirm(resolved, method, files[method.name], store, engine, on_run=progress.advance)
+        confirm_baseline(resolved, baseline, store, engine)
+        for repeat in resolved.repeats:
+            for method in resolved.methods:
+                total = resolved.experiment.confirm.reruns * resolved.num_folds
+                progress.stage(f"confirm {method.name}{_which(repeat)}", total)
+                file = files[method.name][repeat.repeat]
+                if (
+                    read_selection(file).failed is None
+                ):  # else the report has its reason, and the others go on
+                    confirm(repeat, method, file, store, engine, on_run=progress.advance)
+
+
+def _which(resolved: Resolved) -> str:
+    """Which search is meant, where there are several."""
+    repeats = resolved.experiment.search.repeats
+    return f" ({resolved.repeat + 1} of {repeats})" if repeats > 1 else ""
 
 
 def _compute_features(resolved: Resolved, progress: Progress) -> None:
@@ -117,7 +139,7 @@ def _search_and_select(
 ) -> Path:
     done = len(store.trials(search_id(resolved, method)))
     todo = max(0, budget(resolved, method) - done)
-    progress.stage(f"search {method.name}", todo * resolved.num_folds)
+    progress.stage(f"search {method.name}{_which(resolved)}", todo * resolved.num_folds)
     trials = run_search(resolved, method, store, engine, on_run=progress.advance)
     search = search_id(resolved, method)
     return store.freeze(select(trials, method=method.name, search=search, sign=resolved.sign))
@@ -135,7 +157,7 @@ def _baseline_selection(resolved: Resolved) -> Selection:
     return Selection(method=resolved.baseline, network=network)
 
 
-def _write_index(store: Store, resolved: Resolved, selections: dict[str, Path]) -> None:
+def _write_index(store: Store, resolved: Resolved, selections: dict[str, list[Path]]) -> None:
     """Say what the folder holds, so that a report needs nothing else; note every revision."""
     experiment = resolved.experiment
     measured = dict.fromkeys((*experiment.metrics, experiment.training.metric))
@@ -147,9 +169,13 @@ def _write_index(store: Store, resolved: Resolved, selections: dict[str, Path]) 
             leaky=resolved.leaky,
             baseline=resolved.baseline,
             measures=tuple(_measure(name) for name in measured),
-            searches={method.name: search_id(resolved, method) for method in resolved.methods},
-            selections={name: file.stem for name, file in selections.items()},
+            searches={
+                method.name: tuple(search_id(repeat, method) for repeat in resolved.repeats)
+                for method in resolved.methods
+            },
+            selections={name: tuple(file.stem for file in files) for name, files in selections.items()},
             plugins=dict(resolved.plugins),
+            notes=resolved.notes,
         )
     )
 

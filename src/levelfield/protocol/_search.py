@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from levelfield.engine import Runner
-from levelfield.errors import RunError
 from levelfield.methods import Method
 from levelfield.protocol._proposals import Point, propose
 from levelfield.protocol._resolve import Resolved, first_point, method_source
 from levelfield.protocol._shared import run_shared_search
 from levelfield.protocol._trials import run_trials
-from levelfield.records import Search, Selection, Store, Trial, space_record
+from levelfield.records import Search, Store, Trial, space_record
 
 
 def search_of(resolved: Resolved, method: Method) -> Search:
@@ -26,6 +25,7 @@ def search_of(resolved: Resolved, method: Method) -> Search:
         parallel=settings.parallel,
         prune=settings.prune,
         method_source=method_source(method),
+        repeat=resolved.repeat,
     )
 
 
@@ -72,36 +72,3 @@ def next_round(resolved: Resolved, method: Method, trials: list[Trial]) -> list[
 
 def _round_start(resolved: Resolved, trials: list[Trial]) -> int:
     return len(trials) - len(trials) % resolved.experiment.search.parallel
-
-
-def select(trials: Sequence[Trial], *, method: str, search: str, sign: int = 1) -> Selection:
-    """The frozen choice: a pure function of the trials. The first of equally good trials wins.
-
-    Args:
-        trials: Of one search.
-        method: Whose search it is.
-        search: Its name.
-        sign: -1 if a smaller score is better.
-
-    Example:
-        >>> scores = enumerate([0.1, 0.3, 0.2])
-        >>> trials = [Trial(number=n, hyperparameters={"margin": n}, score=s) for n, s in scores]
-        >>> select(trials, method="triplet", search="0" * 16).hyperparameters
-        {'margin': 1}
-        >>> select(trials, method="triplet", search="0" * 16, sign=-1).trial
-        0
-    """
-    complete = [(sign * trial.score, -trial.number, trial) for trial in trials if trial.score is not None]
-    if not complete:
-        reason = trials[0].reason if trials else "there are no trials"
-        raise RunError(
-            f"every trial of {method} failed ({reason}); lower the learning rate or narrow the search ranges"
-        )
-    _, _, best = max(complete, key=lambda entry: entry[:2])
-    return Selection(
-        method=method,
-        search=search,
-        trial=best.number,
-        hyperparameters=best.hyperparameters,
-        score=best.score,
-    )

@@ -86,7 +86,7 @@ class SharedStudy:
         from optuna.trial import TrialState
 
         with _storage_errors():
-            mine = bool(self._storage.set_trial_state_values(self._ids[number], TrialState.RUNNING))
+            mine: bool = self._storage.set_trial_state_values(self._ids[number], TrialState.RUNNING)
         if mine:
             self.seize(number)
         return mine

@@ -6,7 +6,7 @@ ledger, which every report shows. Whoever loads test images shows the permit, an
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -14,10 +14,21 @@ from pathlib import Path
 from levelfield.data import Dataset
 from levelfield.data.views import open_dataset, split_dataset
 from levelfield.errors import LockedTestSetError, RunError
-from levelfield.records import LedgerLine, RunSpec, Store, environment, now, read_ledger, read_selection
+from levelfield.records import (
+    FEEDBACK,
+    MORE_RERUNS,
+    DataIdentity,
+    LedgerLine,
+    PluginIdentity,
+    RunSpec,
+    Store,
+    environment,
+    now,
+    read_ledger,
+    read_selection,
+)
+from levelfield.registry import loaded_plugins
 from levelfield.train import Resources
-
-FEEDBACK = "leaky: search and selection are shown the test set"
 
 
 @dataclass(frozen=True)
@@ -43,21 +54,42 @@ class TestPermit:
             raise LockedTestSetError(f"the test set is locked: no opening for it in {self.ledger_file}")
 
 
-def open_test(store: Store, selection_file: Path, *, other_metrics: bool = False) -> TestPermit:
+def open_test(
+    store: Store,
+    selection_file: Path,
+    *,
+    reruns: Sequence[int],
+    other_metrics: bool = False,
+) -> TestPermit:
     """Grant a permit for a frozen selection, and record the opening.
 
     Args:
         store: Whose ledger it is.
         selection_file: The frozen selection.
+        reruns: Which reruns are to be scored.
         other_metrics: Whether scores are there, but not of the metrics that are asked for now.
     """
     if not selection_file.exists():
         raise LockedTestSetError(f"the test set is locked: {selection_file} is not frozen yet")
     selection = read_selection(selection_file)
-    again = "reopened for other metrics" if other_metrics else "reopened after an interruption"
-    before = any(line.selection == selection.selection_id for line in store.ledger())
-    _note(store, selection.method, selection.selection_id, again if before else "opened")
+    if not selection_file.stem.endswith(selection.selection_id):
+        raise LockedTestSetError(
+            f"the test set is locked: {selection_file} is not what was frozen under that name; "
+            "restore it, or start again with a new --out folder"
+        )
+    before = [line for line in store.ledger() if line.selection == selection.selection_id]
+    event = _why_opened(before, reruns, other_metrics=other_metrics)
+    _note(store, selection.method, selection.selection_id, event, reruns=tuple(reruns))
     return TestPermit(selection_file, selection.selection_id, store.ledger_file)
+
+
+def _why_opened(before: Sequence[LedgerLine], reruns: Sequence[int], *, other_metrics: bool) -> str:
+    if not before:
+        return "opened"
+    if other_metrics:
+        return "reopened for other metrics"
+    announced = {rerun for line in before for rerun in line.reruns}
+    return "reopened after an interruption" if set(reruns) <= announced else MORE_RERUNS
 
 
 def record_feedback(store: Store) -> None:
@@ -66,11 +98,18 @@ def record_feedback(store: Store) -> None:
         _note(store, "all", "", FEEDBACK)
 
 
-def _note(store: Store, method: str, selection: str, event: str) -> None:
+def _note(store: Store, method: str, selection: str, event: str, *, reruns: tuple[int, ...] = ()) -> None:
     here = environment()
     store.append_ledger(
         LedgerLine(
-            time=now(), host=here.host, commit=here.commit, method=method, selection=selection, event=event
+            time=now(),
+            host=here.host,
+            commit=here.commit,
+            method=method,
+            selection=selection,
+            event=event,
+            reruns=reruns,
+            plugins=loaded_plugins(),
         )
     )
 
@@ -78,10 +117,9 @@ def _note(store: Store, method: str, selection: str, event: str) -> None:
 def test_view(permit: TestPermit, spec: RunSpec, resources: Resources) -> Dataset:
     """The test images, for the holder of a valid permit."""
     permit.verify()
-    identity, transform = spec.data, spec.transform
-    options = json.dumps([identity.options, identity.split.options, transform.options], sort_keys=True)
+    identity = spec.data
     fingerprint, test = _load(
-        identity.name, identity.split.name, transform.name, options, resources.dataset_root
+        identity.model_dump_json(), spec.transform.model_dump_json(), resources.dataset_root
     )
     if fingerprint != identity.fingerprint:
         raise RunError(
@@ -95,12 +133,14 @@ test_view.__test__ = False  # type: ignore[attr-defined]  # not a test function,
 
 
 @lru_cache(maxsize=1)
-def _load(name: str, split: str, transform: str, options: str, root: Path | None) -> tuple[str, Dataset]:
-    dataset_options, split_options, transform_options = json.loads(options)
+def _load(data: str, transform: str, root: Path | None) -> tuple[str, Dataset]:
+    identity = DataIdentity.model_validate_json(data)
+    images = PluginIdentity.model_validate_json(transform)
     dataset = open_dataset(
-        name,
-        dataset_options | ({} if root is None else {"root": str(root)}),
-        transform=transform,
-        transform_options=transform_options,
+        identity.name,
+        identity.options | ({} if root is None else {"root": str(root)}),
+        transform=images.name,
+        transform_options=images.options,
     )
-    return dataset.fingerprint, dataset.select(split_dataset(dataset, split, split_options).test)
+    plan = split_dataset(dataset, identity.split.name, identity.split.options)
+    return dataset.fingerprint, dataset.select(plan.test)

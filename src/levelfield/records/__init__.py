@@ -18,10 +18,13 @@ from levelfield.records._identity import (
     space_record,
 )
 from levelfield.records._models import (
+    FEEDBACK,
+    MORE_RERUNS,
     SETTINGS,
     Environment,
     EpochLine,
     Index,
+    LedgerHead,
     LedgerLine,
     Measure,
     Provenance,
@@ -30,17 +33,19 @@ from levelfield.records._models import (
     Revision,
     RunResult,
     Selection,
-    Setting,
     Trial,
     experiment_record,
 )
 from levelfield.records._provenance import environment, now
 from levelfield.records._run import RunFolder
 from levelfield.records._scope import IDENTITY, Scope, scope_table
+from levelfield.records._select import select
 from levelfield.records._store import Store, read_ledger, read_selection, write_rerun
 
 __all__ = [
+    "FEEDBACK",
     "IDENTITY",
+    "MORE_RERUNS",
     "SCHEMA_VERSION",
     "SETTINGS",
     "DataIdentity",
@@ -48,6 +53,7 @@ __all__ = [
     "EpochLine",
     "FeatureIdentity",
     "Index",
+    "LedgerHead",
     "LedgerLine",
     "Measure",
     "NetworkIdentity",
@@ -64,7 +70,6 @@ __all__ = [
     "Scope",
     "Search",
     "Selection",
-    "Setting",
     "Store",
     "Trial",
     "TrunkIdentity",
@@ -77,6 +82,7 @@ __all__ = [
     "read_selection",
     "rows_digest",
     "scope_table",
+    "select",
     "space_record",
     "write_bytes",
     "write_json",

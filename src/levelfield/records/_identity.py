@@ -160,6 +160,7 @@ class Search(Section):
         parallel: How many trials are in flight at once.
         prune: Whether hopeless trials are ended early.
         method_source: The hash of the file that defines the method, if it is not part of this package.
+        repeat: Which of the method's searches it is; each has fresh seeds.
     """
 
     run: RunSpec
@@ -170,6 +171,7 @@ class Search(Section):
     parallel: int
     prune: bool
     method_source: str | None = None
+    repeat: int = 0
 
     @property
     def search_id(self) -> str:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from levelfield.config import Experiment, Scalar
 from levelfield.records._digest import digest
 from levelfield.records._identity import NetworkIdentity
 
-Setting = Literal["separated", "concatenated"]
-SETTINGS: tuple[Setting, Setting] = ("separated", "concatenated")
+SETTINGS: tuple[str, ...] = ("separated", "concatenated")
 
 
 class Record(BaseModel):
@@ -68,7 +67,8 @@ class Trial(Record):
 class Selection(Record):
     """The frozen choice of hyperparameters of one method.
 
-    The baseline chooses nothing; ``network`` says what its scores depend on, and the rest is empty.
+    The baseline chooses nothing; ``network`` says what its scores depend on, and the rest is empty. Where
+    every trial failed, ``failed`` says why, and there is nothing to confirm.
     """
 
     method: str
@@ -77,11 +77,13 @@ class Selection(Record):
     hyperparameters: dict[str, Scalar] = Field(default_factory=dict)
     score: float | None = None
     network: NetworkIdentity | None = None
+    failed: str | None = None
 
     @property
     def selection_id(self) -> str:
-        """The hash that names its confirmation."""
-        return digest(self.model_dump(mode="json"))
+        """The hash that names its confirmation; fields that came later do not change older names."""
+        values = self.model_dump(mode="json")
+        return digest({name: value for name, value in values.items() if name != "failed" or value})
 
 
 class Rerun(Record):
@@ -143,6 +145,14 @@ class Measure(Record):
         return f"{self.label} (%)" if self.unit == "percent" else self.label
 
 
+def _as_tuple(value: Any) -> Any:
+    """Schema 1 knew one search per method, and wrote its name without a list."""
+    return (value,) if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
+
+
 class Index(Record):
     """What the folder holds, by method: ``experiment.json``.
 
@@ -152,9 +162,10 @@ class Index(Record):
         leaky: Whether search and selection are shown the test set, on purpose.
         baseline: The name of the row before training.
         measures: The metrics that are tested, and the one that selects.
-        searches: The name of each method's search.
-        selections: The name of each frozen selection.
+        searches: The names of each method's searches: one, or ``search.repeats``.
+        selections: The names of their frozen selections, in the same order; the baseline has one.
         plugins: The hash of each plug-in file and entry point that was loaded.
+        notes: What was adapted to the data, one sentence each.
     """
 
     experiment: Experiment
@@ -162,21 +173,38 @@ class Index(Record):
     leaky: bool
     baseline: str
     measures: tuple[Measure, ...] = ()
-    searches: dict[str, str]
-    selections: dict[str, str]
+    searches: dict[str, Names]
+    selections: dict[str, Names]
     plugins: dict[str, str] = Field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
-    def selection_id(self, method: str) -> str:
-        """The name of a method's confirmation, which the name of its selection ends in."""
-        return self.selections[method].rpartition("-")[2]
+    def selection_ids(self, method: str) -> tuple[str, ...]:
+        """The names of a method's confirmations, which the names of its selections end in."""
+        return tuple(name.rpartition("-")[2] for name in self.selections[method])
 
     def measure(self, metric: str) -> Measure | None:
         """What is on record of a metric."""
         return next((measure for measure in self.measures if measure.name == metric), None)
 
 
+FEEDBACK = "leaky: search and selection are shown the test set"  # events of the ledger
+MORE_RERUNS = "reruns added after a look"
+
+
 class LedgerLine(Record):
-    """One opening of the test set."""
+    """One opening of the test set. Lines are chained: each holds the hash of the one before.
+
+    Attributes:
+        time: When, in UTC.
+        host: On which machine.
+        commit: Of levelfield.
+        method: For which method; "all" where the whole experiment is meant.
+        selection: For which frozen choice.
+        event: Why.
+        reruns: Which reruns it was opened for.
+        plugins: The hash of each plug-in that was loaded.
+        previous: The hash of the line before; empty in the first line, and in ledgers of schema 1.
+    """
 
     time: str
     host: str
@@ -184,6 +212,21 @@ class LedgerLine(Record):
     method: str
     selection: str
     event: str
+    reruns: tuple[int, ...] = ()
+    plugins: dict[str, str] = Field(default_factory=dict)
+    previous: str = ""
+
+    @property
+    def line_id(self) -> str:
+        """The hash that the next line holds."""
+        return digest(self.model_dump(mode="json"))
+
+
+class LedgerHead(Record):
+    """How many lines a ledger has, and the hash of the last one: so that a cut shows."""
+
+    lines: int
+    last: str
 
 
 class Revision(Record):

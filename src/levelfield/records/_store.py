@@ -12,6 +12,7 @@ from levelfield.records import _version1
 from levelfield.records._identity import SCHEMA_VERSION, Search
 from levelfield.records._models import (
     Index,
+    LedgerHead,
     LedgerLine,
     Rerun,
     Revision,
@@ -38,7 +39,8 @@ class Store:
         searches/<id>/trial-NNNN.json   one per finished trial
         selections/<method>-<id>.json   the frozen choices of hyperparameters
         confirmations/<id>/             test scores, rerun-NN.json, and each query's own, rerun-NN.safetensors
-        ledger.jsonl                    every opening of the test set
+        ledger.jsonl                    every opening of the test set, each line chained to the one before
+        ledger.head.json                how many lines it has, and the hash of the last one
         report/                         pages, tables and figures
     """
 
@@ -210,8 +212,28 @@ class Store:
         return read_ledger(self.ledger_file)
 
     def append_ledger(self, line: LedgerLine) -> None:
-        """Note an opening of the test set."""
-        files.append_line(self.ledger_file, line.model_dump(mode="json"))
+        """Note an opening of the test set, chained to the line before; the head holds the length."""
+        before = self.ledger()
+        chained = line.model_copy(update={"previous": before[-1].line_id if before else ""})
+        files.append_line(self.ledger_file, chained.model_dump(mode="json"))
+        head = LedgerHead(lines=len(before) + 1, last=chained.line_id)
+        files.write_json(self.root / "ledger.head.json", head.model_dump(mode="json"))
+
+    def ledger_head(self) -> LedgerHead | None:
+        """How many lines the ledger has, and the hash of the last one; None if nothing was opened."""
+        file = self.root / "ledger.head.json"
+        return read_record(LedgerHead, file) if file.exists() else None
+
+    def selection_files(self) -> list[Path]:
+        """Every frozen selection, also those that a later one has replaced."""
+        return sorted((self.root / "selections").glob("*.json"))
+
+    def confirmed(self) -> dict[str, list[int]]:
+        """Which reruns are scored, by the name of their selection."""
+        found: dict[str, list[int]] = {}
+        for file in sorted((self.root / "confirmations").glob("*/rerun-*.json")):
+            found.setdefault(file.parent.name, []).append(int(file.stem.removeprefix("rerun-")))
+        return found
 
     @property
     def report_folder(self) -> Path:

@@ -13,6 +13,7 @@ from levelfield.reports._comparison import (
 )
 from levelfield.reports._figures import write_figures
 from levelfield.reports._page import write_report
+from levelfield.reports._power import power_text
 from levelfield.reports._results_table import (
     results_json,
     results_lines,
@@ -20,6 +21,7 @@ from levelfield.reports._results_table import (
     results_table,
     warnings,
 )
+from levelfield.reports._verify import verify_folder
 from levelfield.reports.table import Cell, Column, Row, Table
 
 __all__ = [
@@ -32,10 +34,12 @@ __all__ = [
     "comparison_markdown",
     "means_table",
     "pairs_table",
+    "power_text",
     "results_json",
     "results_lines",
     "results_markdown",
     "results_table",
+    "verify_folder",
     "warnings",
     "write_comparison",
     "write_figures",

@@ -10,13 +10,14 @@ import jinja2
 import yaml
 
 import levelfield
-from levelfield.compare import Comparison, Evidence, beside_published, weigh
+from levelfield.compare import Comparison, Evidence, beside_published, verify, weigh
 from levelfield.records import Store, experiment_record, write_text
 from levelfield.reports._beside_table import beside_tables
 from levelfield.reports._comparison import pairs_table
 from levelfield.reports._figures import page_charts
 from levelfield.reports._results_table import (
     caption,
+    identity_table,
     ledger_table,
     results_lines,
     results_markdown,
@@ -65,7 +66,7 @@ def render(evidence: Evidence) -> str:
         version=levelfield.__version__,
         methods=len(comparison.trained),
         leaky=comparison.leaky,
-        warnings=warnings(comparison),
+        warnings=[*warnings(comparison), *verify(evidence.root)],
         split=comparison.split,
         caption=caption(comparison),
         results=results_table(comparison, evidence.leaders),
@@ -77,6 +78,7 @@ def render(evidence: Evidence) -> str:
         ],
         selections=selections_table(comparison),
         ledger=ledger_table(comparison),
+        identity=identity_table(),
         revisions=_revisions(comparison),
         yaml=yaml.safe_dump(recorded, sort_keys=False),
     )

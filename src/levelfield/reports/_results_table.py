@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from levelfield.compare import SETTINGS, Comparison, Measure, Result
+from levelfield.records import scope_table
 from levelfield.reports.table import Cell, Column, Emphasis, Row, Table, plain, score
 
 Leaders = Mapping[tuple[str, str], Collection[str]]
@@ -75,7 +76,11 @@ def _best(comparison: Comparison, setting: str, measure: Measure) -> set[str]:
 def _note(comparison: Comparison, result: Result) -> str:
     if result.method == comparison.baseline:
         return "before training"
-    parts = [f"{len(result.trials)} trials"]
+    failed = [repeat.selection.failed for repeat in result.repeats if repeat.selection.failed]
+    if len(failed) == len(result.repeats):
+        return failed[0]
+    searches = f"{len(result.repeats)} x " if len(result.repeats) > 1 else ""
+    parts = [f"{searches}{len(result.trials)} trials"]
     if result.diverged:
         parts.append(f"{result.diverged} diverged")
     if result.pruned:
@@ -89,15 +94,23 @@ def caption(comparison: Comparison) -> str:
     """What the numbers of the main table are."""
     bare = [m.label for _, m in table_columns(comparison)[: len(comparison.metrics)] if m.unit != "percent"]
     unit = "in percent" + (f" ({', '.join(bare)}: as they are)" if bare else "")
-    return (
-        f"Mean and 95% t-interval over {comparison.experiment.confirm.reruns} reruns, {unit}; "
-        "bold: no method was found better in that column."
-    )
+    searches, reruns = comparison.experiment.search.repeats, comparison.experiment.confirm.reruns
+    over = f"{reruns} reruns" if searches == 1 else f"{searches} searches with {reruns} reruns each"
+    return f"Mean and 95% t-interval over {over}, {unit}; bold: no method was found better in that column."
 
 
 def results_lines(comparison: Comparison) -> Table:
     """One line per method, setting and metric for ``results.csv``; no time, host or path in it."""
-    heads = ("method", "setting", "metric", "mean", "half_width_95", "reruns", "trials", "mean_best_epoch")
+    heads = (
+        "method",
+        "setting",
+        "metric",
+        "mean",
+        "half_width_95",
+        "reruns",
+        "trials",
+        "mean_best_epoch",
+    )
     rows = []
     for result in comparison.results:
         epoch = result.mean_best_epoch
@@ -106,7 +119,8 @@ def results_lines(comparison: Comparison) -> Table:
             if interval.n == 0:
                 continue
             half = None if interval.n < 2 else float(interval.half_width)
-            numbers = (float(interval.mean), half, interval.n, len(result.trials))
+            reruns = len(result.scores[setting][measure.name])
+            numbers = (float(interval.mean), half, reruns, len(result.trials))
             shown_epoch = "" if epoch is None else f"{epoch:.1f}"
             rows.append([result.method, setting, measure.name, *numbers, shown_epoch, comparison.leaky])
     return Table.of([*heads, "leaky"], rows)
@@ -147,8 +161,8 @@ def selections_table(comparison: Comparison) -> Table:
     """What each method's search chose, and how it did in validation."""
     measure = comparison.measures[comparison.experiment.training.metric]
     rows = []
-    for result in comparison.trained:
-        chosen, epoch = result.selection, result.mean_best_epoch
+    for result, repeat in ((r, repeat) for r in comparison.trained for repeat in r.repeats):
+        chosen, epoch = repeat.selection, result.mean_best_epoch
         cells = (
             Cell(result.method),
             Cell(shown_hyperparameters(chosen.hyperparameters, ", ") or "none to search"),
@@ -175,6 +189,12 @@ def shown_hyperparameters(hyperparameters: Mapping[str, Any], separator: str) ->
     )
 
 
+def identity_table() -> Table:
+    """What a change of each setting makes anew, and why; what makes nothing anew is provenance."""
+    columns = tuple(Column(head, left=True) for head in ("setting", "is part of the name of", "why"))
+    return Table(columns, tuple(Row(tuple(Cell(text) for text in line)) for line in scope_table()))
+
+
 def ledger_table(comparison: Comparison) -> Table:
     """Every opening of the test set."""
     columns = tuple(Column(h, left=True) for h in ("time (UTC)", "method", "event", "selection", "commit"))
@@ -184,16 +204,41 @@ def ledger_table(comparison: Comparison) -> Table:
     return Table(columns, tuple(Row(tuple(Cell(text) for text in line)) for line in lines))
 
 
+FEW_TRIALS = 20  # with fewer, one method against itself often comes out different: docs/statistics.md
+
+
+def search_luck(comparison: Comparison) -> list[str]:
+    """What the verdicts cannot say, because luck in the search looks like a difference between methods."""
+    searched = [result for result in comparison.trained if result.selection.trial is not None]
+    if not any(result.selection.hyperparameters for result in searched):
+        return []
+    found = []
+    if comparison.experiment.search.repeats == 1:
+        found.append(
+            "Each method was searched once: differences are those of the chosen hyperparameters, and luck in "
+            "the search is not counted. Set search.repeats to 3 or more to count it."
+        )
+    fewest = min(len(result.trials) for result in searched)
+    if fewest < FEW_TRIALS:
+        found.append(
+            f"A search of {fewest} trials leaves much to luck; {FEW_TRIALS} or more make it small "
+            "(`levelfield study search-luck` measures it)."
+        )
+    return found
+
+
 def warnings(comparison: Comparison) -> list[str]:
     """What a reader must know before trusting the table."""
-    found = []
+    found = list(comparison.notes)
     trials = {result.method: len(result.trials) for result in comparison.trained}
     if len(set(trials.values())) > 1:
         budgets = ", ".join(f"{method} {count}" for method, count in trials.items())
         found.append(f"Unequal search budgets: {budgets} trials.")
+    found.extend(search_luck(comparison))
     methods = [line.method for line in comparison.ledger if line.event == "opened"]
+    searches = {result.method: len(result.repeats) for result in comparison.results}
     for method in sorted(set(methods)):
-        if methods.count(method) > 1:
+        if methods.count(method) > searches.get(method, 1):
             found.append(
                 f"The test set was opened {methods.count(method)} times for {method}: "
                 "its selection changed after a first look."

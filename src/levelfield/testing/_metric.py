@@ -68,8 +68,8 @@ def check_metric(name: str) -> None:
 
 def _says_what_it_is(subject: _Metric) -> Iterator[str]:
     card = subject.card
-    if not card.label or card.label == subject.name:
-        yield 'there is no label; give the name that tables print, such as label="MAP@R"'
+    if not card.label or "_" in card.label:
+        yield f'the label "{card.label}" is no name to print; give one, such as label="MAP@R"'
     if card.higher_is_better not in (True, False, None):
         yield f"higher_is_better is {card.higher_is_better!r}; say True, False or None"
     if card.depth == "k" and str(FAMILY_K) not in card.label:

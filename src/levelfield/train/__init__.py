@@ -15,6 +15,7 @@ from levelfield.train._workspace import (
     prepare_process,
     run_job,
     trunk_features,
+    whole_embedder,
 )
 
 __all__ = [
@@ -39,4 +40,5 @@ __all__ = [
     "run_job",
     "trained_part",
     "trunk_features",
+    "whole_embedder",
 ]

@@ -32,6 +32,9 @@ class Autocast:
 
     def backward(self, value: Tensor) -> None:
         """Gradients of ``value``, scaled if need be."""
+        if not self._scaler.is_enabled():
+            value.backward()  # type: ignore[no-untyped-call]
+            return
         self._scaler.scale(value).backward()  # type: ignore[no-untyped-call]
 
     def step(self, optimizer: torch.optim.Optimizer, *, clip_norm: float | None = None) -> None:
@@ -41,8 +44,11 @@ class Autocast:
             nn.utils.clip_grad_norm_(
                 [parameter for group in optimizer.param_groups for parameter in group["params"]], clip_norm
             )
-        self._scaler.step(optimizer)
-        self._scaler.update()
+        if self._scaler.is_enabled():
+            self._scaler.step(optimizer)
+            self._scaler.update()
+        else:
+            optimizer.step()
 
     def state(self) -> dict[str, Any]:
         """What a resumed run needs."""

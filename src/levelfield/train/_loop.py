@@ -172,7 +172,8 @@ class _Run:
         number = float(value.detach())
         if not math.isfinite(number):
             raise DivergedError(f"loss is {number} in epoch {self.epoch}")
-        self.autocast.backward(value / self.spec.training.accumulate)
+        accumulate = self.spec.training.accumulate
+        self.autocast.backward(value if accumulate == 1 else value / accumulate)
         if chunks is not None:
             with self.autocast.forward():
                 chunks.backward()
@@ -192,7 +193,9 @@ class _Run:
         """One step of the optimiser on the gradients gathered so far."""
         average_gradients(self.optimizer)
         self.autocast.step(self.optimizer, clip_norm=self.spec.training.clip_norm)
-        self.optimizer.zero_grad(set_to_none=True)
+        for group in self.optimizer.param_groups:  # as zero_grad() does, without what that costs a small step
+            for parameter in group["params"]:
+                parameter.grad = None
 
     def _measure(self, mean_loss: float | None) -> None:
         """Score the validation classes, log, keep the best weights, save the state."""

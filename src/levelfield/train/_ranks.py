@@ -30,7 +30,7 @@ def rank() -> int:
 
 def share(rows: Rows) -> Rows:
     """This rank's part of a batch; parts follow each other in the order of ranks."""
-    return np.array_split(rows, world_size())[rank()]
+    return rows if world_size() == 1 else np.array_split(rows, world_size())[rank()]
 
 
 def average_gradients(optimizer: torch.optim.Optimizer) -> None:

@@ -6,7 +6,6 @@ What many runs share is kept for the life of the process: a worker loads the dat
 from __future__ import annotations
 
 import copy
-import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +22,15 @@ from levelfield.data.views import DevelopmentView, open_development
 from levelfield.errors import RunError
 from levelfield.models.extraction import FeatureSource
 from levelfield.models.features import FeatureStore, cached_features, feature_identity
-from levelfield.records import RunFolder, RunResult, RunSpec, feature_id
+from levelfield.records import (
+    DataIdentity,
+    PluginIdentity,
+    RunFolder,
+    RunResult,
+    RunSpec,
+    TrunkIdentity,
+    feature_id,
+)
 from levelfield.registry import load_plugin_file
 from levelfield.seeds import seed_for
 from levelfield.train._inputs import FeatureInputs, ImageInputs, Inputs
@@ -92,9 +99,8 @@ def prepare_process(resources: Resources) -> None:
 
 def development(spec: RunSpec, resources: Resources) -> DevelopmentView:
     """The development view of the run's data; refuses data that is not what the spec names."""
-    identity, transform = spec.data, spec.transform
-    options = json.dumps([identity.options, identity.split.options, transform.options], sort_keys=True)
-    view = _open(identity.name, identity.split.name, transform.name, options, resources.dataset_root)
+    identity = spec.data
+    view = _open(identity.model_dump_json(), spec.transform.model_dump_json(), resources.dataset_root)
     if view.fingerprint != identity.fingerprint:
         raise RunError(
             f"dataset {identity.name} has changed since the experiment began (fingerprint "
@@ -103,16 +109,19 @@ def development(spec: RunSpec, resources: Resources) -> DevelopmentView:
     return view
 
 
+# What is kept is named by whole identities, as runs are: in a notebook the code of a plug-in, a file of
+# weights or the data can change while their names stay.
 @lru_cache(maxsize=4)
-def _open(name: str, split: str, transform: str, options: str, root: Path | None) -> DevelopmentView:
-    dataset_options, split_options, transform_options = json.loads(options)
+def _open(data: str, transform: str, root: Path | None) -> DevelopmentView:
+    identity = DataIdentity.model_validate_json(data)
+    images = PluginIdentity.model_validate_json(transform)
     return open_development(
-        name,
-        dataset_options=dataset_options | ({} if root is None else {"root": str(root)}),
-        split=split,
-        split_options=split_options,
-        transform=transform,
-        transform_options=transform_options,
+        identity.name,
+        dataset_options=identity.options | ({} if root is None else {"root": str(root)}),
+        split=identity.split.name,
+        split_options=identity.split.options,
+        transform=images.name,
+        transform_options=images.options,
     )
 
 
@@ -187,9 +196,7 @@ def build_embedder(spec: RunSpec, resources: Resources) -> models.Embedder:
         case "tail":
             trunk = copy.deepcopy(_cut_trunk(spec, resources)[1])
         case _:
-            trunk = _create_trunk(
-                spec.trunk.name, resources.weights, _options(spec), seed_for(spec.seed, "trunk")
-            )
+            trunk = _create_trunk(spec.trunk, resources.weights, seed_for(spec.seed, "trunk"))
     match spec.trunk.mode:
         case "lora":
             lora = spec.trunk.lora or LoraSpec()
@@ -199,6 +206,26 @@ def build_embedder(spec: RunSpec, resources: Resources) -> models.Embedder:
             models.train_biases(trunk)
         case "norm":
             models.train_norms(trunk)
+    return _with_head(trunk, spec)
+
+
+def whole_embedder(embedder: models.Embedder, spec: RunSpec, resources: Resources) -> models.Embedder:
+    """A run's trained network as one of plain layers that takes images, whatever the run was fed."""
+    match spec.trunk.mode:
+        case "tail":
+            trunk = _create_trunk(spec.trunk, resources.weights, 0)
+            whole = _with_head(trunk, spec)
+            whole.load_state_dict(embedder.state_dict(), strict=False)  # the tail's names are the whole's
+            return whole.train(embedder.training)
+        case "lora":
+            whole = copy.deepcopy(embedder)
+            models.merge_lora(whole.trunk)
+            return whole
+        case _:
+            return embedder
+
+
+def _with_head(trunk: models.Trunk, spec: RunSpec) -> models.Embedder:
     return models.build(
         trunk=trunk,
         pooling=spec.head.pooling,
@@ -211,28 +238,32 @@ def build_embedder(spec: RunSpec, resources: Resources) -> models.Embedder:
 
 
 def _cut_trunk(spec: RunSpec, resources: Resources) -> tuple[models.LowerPart, models.Trunk]:
-    return _split_trunk(spec.trunk.name, resources.weights, _options(spec), str(spec.trunk.cut))
+    return _split_trunk(spec.trunk.model_dump_json(), resources.weights)
 
 
 @lru_cache(maxsize=1)
-def _split_trunk(name: str, weights: str, options: str, cut: str) -> tuple[models.LowerPart, models.Trunk]:
+def _split_trunk(trunk: str, weights: str) -> tuple[models.LowerPart, models.Trunk]:
     """All runs share the lower part, and start from the same upper one."""
-    return models.split(_frozen_trunk(name, weights, options), cut)
+    cut = str(TrunkIdentity.model_validate_json(trunk).cut)
+    return models.split(_frozen_trunk(trunk, weights), cut)
 
 
 def _shared_trunk(spec: RunSpec, resources: Resources) -> models.Trunk:
-    return _frozen_trunk(spec.trunk.name, resources.weights, _options(spec))
+    return _frozen_trunk(spec.trunk.model_dump_json(), resources.weights)
 
 
 @lru_cache(maxsize=1)
-def _frozen_trunk(name: str, weights: str, options: str) -> models.Trunk:
+def _frozen_trunk(trunk: str, weights: str) -> models.Trunk:
     """All runs share one frozen trunk; without weights it is the same random one for all of them."""
-    return _create_trunk(name, weights, options, 0)
+    return _create_trunk(TrunkIdentity.model_validate_json(trunk), weights, 0)
 
 
-def _create_trunk(name: str, weights: str, options: str, seed: int) -> models.Trunk:
-    return models.create_trunk(name, weights=weights, seed=seed, **json.loads(options))
-
-
-def _options(spec: RunSpec) -> str:
-    return json.dumps(spec.trunk.options, sort_keys=True)
+def _create_trunk(trunk: TrunkIdentity, weights: str, seed: int) -> models.Trunk:
+    """The trunk of a run; refuses a file of weights that is not what the spec names."""
+    named_by_content = trunk.weights.startswith("sha256:") and weights != "none"
+    if named_by_content and models.weights_identity(weights) != trunk.weights:
+        raise RunError(
+            f"the weights {weights} have changed since the experiment began; give the same command again to "
+            "begin with the new ones, or restore the file"
+        )
+    return models.create_trunk(trunk.name, weights=weights, seed=seed, **trunk.options)

@@ -1,0 +1,57 @@
+"""Choose the cut and the optimiser settings of the preset ``laptop-tail`` by validation scores alone.
+
+    python benchmarks/choose_laptop_tail.py --root CUB_200_2011 --out FOLDER [--cut C] [--lr L] [--head-lr L]
+
+As ``choose_laptop.py``, with rates for the tail and for the head. See ``choosing.py``.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from choosing import METHODS, measure, report
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--dataset", default="cub200")
+    parser.add_argument("--root", required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--cut", nargs="+", default=["blocks.6"])
+    parser.add_argument("--lr", type=float, nargs="+", default=[3e-5, 1e-4, 3e-4])
+    parser.add_argument("--head-lr", type=float, nargs="+", default=[1e-4, 1e-3])
+    parser.add_argument("--methods", nargs="+", help="only these methods")
+    parser.add_argument("--loss-lr", type=float, nargs="+", default=[1e-2, 1e-1])
+    parser.add_argument("--folds", type=int, nargs="+", default=[0])
+    options = parser.parse_args()
+    settings = {
+        f"{cut} tail {lr:g} head {head_lr:g}": {
+            "trunk": {"from": cut},
+            "optimizer": {
+                "lr": lr,
+                "head_lr": head_lr,
+                "lr_classification": None,
+                "head_lr_classification": None,
+            },
+        }
+        for cut in options.cut
+        for lr in options.lr
+        for head_lr in options.head_lr
+    }
+    wanted = options.methods or [method for methods in METHODS.values() for method in methods]
+    methods = {kind: [name for name in names if name in wanted] for kind, names in METHODS.items()}
+    scores = measure(
+        settings,
+        preset="laptop-tail",
+        dataset={"name": options.dataset, "root": options.root},
+        out=options.out,
+        folds=options.folds,
+        methods={kind: names for kind, names in methods.items() if names},
+        loss_rates=options.loss_lr,
+    )
+    report(scores, options.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""What the start of the head is worth: validation MAP@R of each ``head.init``, for several losses.
+
+    python benchmarks/head_init.py --root CUB_200_2011 --out FOLDER [--seeds 2]
+
+The preset ``laptop`` on CUB: heads on frozen features, four folds and some seeds each, hyperparameters as the
+papers recommend them (classification losses at the better of two rates of their class weights, as in
+``choosing.py``). Prints before training, after training, and 95% t-intervals over folds and seeds; the test
+set stays closed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from choosing import LOSS_RATES, METHODS, run_scores
+from levelfield.stats import t_interval
+
+INITS = ("random", "orthogonal", "pca", "whitening")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--dataset", default="cub200")
+    parser.add_argument("--root", required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--folds", type=int, nargs="+", default=[0, 1, 2, 3])
+    options = parser.parse_args()
+    dataset = {"name": options.dataset, "root": options.root}
+    print(f"| loss | {' | '.join(f'{init}: before, after' for init in INITS)} |")
+    print("|---|" + "---|" * len(INITS))
+    kept = {}
+    for kind, methods in METHODS.items():
+        for method in methods:
+            cells = []
+            for init in INITS:
+                scores = max(
+                    (
+                        run_scores(
+                            {"head": {"init": init}},
+                            method,
+                            rate,
+                            preset="laptop",
+                            dataset=dataset,
+                            out=options.out,
+                            folds=options.folds,
+                            seeds=range(options.seeds),
+                        )
+                        for rate in (LOSS_RATES if kind == "classification" else (None,))
+                    ),
+                    key=lambda found: sum(found.best),
+                )
+                before, after = t_interval(scores.first), t_interval(scores.best)
+                cells.append(
+                    f"{100 * before.mean:.1f}, {100 * after.mean:.1f} ± {100 * after.half_width:.1f}"
+                )
+                kept[f"{method} {init}"] = vars(scores)
+            print(f"| {method} | {' | '.join(cells)} |", flush=True)
+    (options.out / "head_init.json").write_text(json.dumps(kept, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

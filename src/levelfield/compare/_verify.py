@@ -1,0 +1,181 @@
+"""Whether the records of an experiment fit together: ledger, selections, trials, runs, test scores.
+
+It finds what a mistake or a temptation leaves behind: a ledger that was cut, a choice that the trials do not
+support, a score that the queries do not give. Who rewrites every record with a program of their own is not
+found; that needs a copy of the ledger elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from levelfield.compare._confirmation import read_confirmation
+from levelfield.compare._results import Comparison, Repeat, Result, collect
+from levelfield.records import FEEDBACK, SETTINGS, LedgerLine, Selection, Store, read_selection, select
+
+TOLERANCE = 1e-6  # values per query are kept in 32 bits
+
+
+def verify(root: str | Path) -> list[str]:
+    """Every finding in one sentence; none if the records fit together.
+
+    Args:
+        root: The folder that ``levelfield run`` wrote, finished or not.
+    """
+    store = Store(Path(root))
+    comparison = collect(root)
+    chained = store.schema_version() != 1
+    findings = [
+        *(_ledger(store) if chained else ()),
+        *_openings(store, comparison, listed=chained),
+        *(_edited_selections(store) if chained else ()),
+        *_selections(comparison),
+        *_renamed(store),
+        *(finding for result in comparison.trained for finding in _search_records(store, result)),
+        *(finding for result in comparison.results for finding in _scores(root, comparison, result)),
+        *_plugins(store, comparison),
+    ]
+    return list(dict.fromkeys(findings))
+
+
+def _ledger(store: Store) -> Iterator[str]:
+    lines, head = store.ledger(), store.ledger_head()
+    before = ""
+    for number, line in enumerate(lines, 1):
+        if line.previous != before:
+            yield f"ledger line {number} does not follow from the line before: a line was edited or removed"
+        before = line.line_id
+    if head is None:
+        if lines:
+            yield "ledger.head.json is missing: the ledger may have been cut"
+        return
+    if len(lines) < head.lines:
+        yield f"the ledger has {len(lines)} of {head.lines} lines: it was cut"
+    elif lines[head.lines - 1].line_id != head.last:
+        yield f"ledger line {head.lines} is not the one that was written: it was edited"
+
+
+def _openings(store: Store, comparison: Comparison, *, listed: bool) -> Iterator[str]:
+    """Every scored rerun has its opening, every opening its selection, a leaky experiment its stamp."""
+    lines = store.ledger()
+    frozen = {file.stem.rpartition("-")[2] for file in store.selection_files()}
+    names = {repeat.confirmation: r.method for r in comparison.results for repeat in r.repeats}
+    for selection, reruns in store.confirmed().items():
+        own = [line for line in lines if line.selection == selection]
+        name = names.get(selection, selection)
+        if not own:
+            yield f"test scores of {name} are on record, but no opening of the test set for them"
+        elif listed and (unlisted := set(reruns) - {rerun for line in own for rerun in line.reruns}):
+            shown = ", ".join(str(rerun + 1) for rerun in sorted(unlisted))
+            yield f"no opening of the test set was noted for rerun {shown} of {name}"
+    for line in lines:
+        if line.selection and line.selection not in frozen:
+            yield f"the test set was opened for a selection of {line.method} that is not on record"
+    stamped = any(line.event == FEEDBACK for line in lines)
+    if comparison.leaky != stamped and (comparison.leaky or stamped):
+        yield "the experiment is leaky by its ledger or its index, but not by both"
+
+
+def _edited_selections(store: Store) -> Iterator[str]:
+    """A frozen selection is what its name says; schema 1 made its names otherwise."""
+    for file in store.selection_files():
+        if not file.stem.endswith(read_selection(file).selection_id):
+            yield f"selection {file.name} was changed after it was frozen"
+
+
+def _selections(comparison: Comparison) -> Iterator[str]:
+    """A frozen selection is what the trials give."""
+    metric = comparison.experiment.training.metric
+    measure = comparison.measures.get(metric)
+    sign = -1 if measure is not None and measure.higher_is_better is False else 1
+    for result in comparison.trained:
+        for repeat in result.repeats:
+            if _chosen(repeat.selection) != _chosen(_select(repeat, sign)):
+                yield f"{result.method} was confirmed with a choice that its trials do not give"
+
+
+def _select(repeat: Repeat, sign: int) -> Selection:
+    chosen = repeat.selection
+    return select(repeat.trials, method=chosen.method, search=chosen.search or "", sign=sign)
+
+
+def _chosen(selection: Selection) -> tuple[object, ...]:
+    return selection.trial, selection.hyperparameters, selection.score, selection.failed
+
+
+def _renamed(store: Store) -> Iterator[str]:
+    """One search under two names is one method that was confirmed twice."""
+    names: dict[str, list[str]] = {}
+    for file in store.selection_files():
+        selection = read_selection(file)
+        if selection.search is not None and selection.method not in names.setdefault(selection.search, []):
+            names[selection.search].append(selection.method)
+    for same in names.values():
+        if len(same) > 1:
+            yield f"{' and '.join(same)} are one recipe under {len(same)} names"
+
+
+def _search_records(store: Store, result: Result) -> Iterator[str]:
+    """Trials are what their folds and runs say; runs and searches are what their names say."""
+    for repeat in result.repeats:
+        if repeat.search is not None and repeat.search.search_id != repeat.selection.search:
+            yield f"the search of {result.method} is not the one that its name says"
+        for trial in repeat.trials:
+            folds = [score for score in trial.fold_scores if score is not None]
+            complete = trial.score is not None and len(folds) == len(trial.fold_scores)
+            if complete and folds and not _same(trial.score, float(np.mean(folds))):
+                yield f"trial {trial.number + 1} of {result.method} has not the mean score of its folds"
+            for run, score in zip(trial.runs, trial.fold_scores, strict=False):
+                folder = store.run(run)
+                recorded = folder.result()
+                if recorded is None:
+                    continue  # a published folder may leave the runs out
+                if folder.spec().run_id != run:
+                    yield f"run {run} of {result.method} is not the one that its name says"
+                found = [value for value in recorded.validation.values() if _same(value, score)]
+                if score is not None and not found:
+                    yield f"trial {trial.number + 1} of {result.method} has another score than its run"
+
+
+def _scores(root: str | Path, comparison: Comparison, result: Result) -> Iterator[str]:
+    """A rerun's score is the mean of its queries."""
+    confirmation = read_confirmation(root, result)
+    for setting in SETTINGS:
+        for metric in comparison.metrics:
+            queries = confirmation.per_query(setting, metric)
+            if queries is None:
+                continue
+            for number, score in confirmation.scores(setting, metric).items():
+                if not _same(score, float(np.nanmean(queries[number]))):
+                    yield (
+                        f"rerun {number[1] + 1} of {result.method}: the {setting} {metric} is not the mean "
+                        "of its queries"
+                    )
+
+
+def _plugins(store: Store, comparison: Comparison) -> Iterator[str]:
+    """The plug-ins of the index are those that were loaded when the test set was last opened."""
+    current = {repeat.confirmation for result in comparison.results for repeat in result.repeats}
+    last: dict[str, LedgerLine] = {}
+    for line in store.ledger():
+        if line.selection in current:
+            last[line.selection] = line
+    recorded = store.index().plugins
+    changed = {
+        name
+        for line in last.values()
+        for name in line.plugins
+        if name in recorded and recorded[name] != line.plugins[name]
+    }
+    for name in sorted(changed):
+        yield f"plug-in {name} has changed since the test set was opened"
+
+
+def _same(one: float | None, other: float | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return math.isclose(one, other, rel_tol=TOLERANCE, abs_tol=TOLERANCE)

@@ -1,0 +1,197 @@
+"""An index in PostgreSQL with the extension pgvector, for more pictures or users than one machine serves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import numpy as np
+
+from levelfield.embedders import ModelCard
+from levelfield.errors import RunError, UsageError
+from levelfield.index._catalog import Item, NewItem
+from levelfield.index._store import Progress
+from levelfield.index._vectors import Floats, Rows
+
+TABLE = "levelfield_index"
+MAX_SIZE = 2000  # numbers that pgvector's graph index takes
+SETUP = (
+    "create extension if not exists vector",
+    "create table if not exists {table}_card (id int primary key check (id = 0), model text not null)",
+    "create table if not exists {table} (row bigserial primary key, content bytea not null unique, "
+    "name text not null, label text not null, vector vector({size}) not null)",
+    "create index if not exists {table}_names on {table} (name text_pattern_ops)",
+)
+
+
+class PostgresIndex:
+    """Vectors, names and labels in one table; the same verbs as an index in a folder.
+
+    Args:
+        address: ``postgresql://user@host/database``, perhaps with ``?table=birds``.
+        model: The model's card; it makes the tables if they are missing. None opens what is there.
+        effort: How far a search in the graph looks (pgvector's ``hnsw.ef_search``).
+    """
+
+    def __init__(self, address: str, *, model: ModelCard | None = None, effort: int = 100) -> None:
+        self.address, table = _split(address)
+        self._table = table
+        self._connection = _connect(self.address)
+        self._effort = effort
+        with _one_line_errors():
+            if model is not None:
+                self._set_up(model)
+            self.model = self._read_model()
+
+    def __len__(self) -> int:
+        return int(self._rows("select count(*) from {table}")[0][0])
+
+    def known(self, contents: Sequence[bytes]) -> dict[bytes, Item]:
+        """The pictures that have these contents."""
+        found = self._rows(
+            "select content, row, name, label from {table} where content = any(%s)", (list(contents),)
+        )
+        return {bytes(content): Item(row, name, label) for content, row, name, label in found}
+
+    def add(self, items: Sequence[NewItem], vectors: Floats) -> None:
+        """Add pictures with their vectors (n x D), all or none of them; what is in already stays as it is."""
+        values = [
+            (item.content, item.name, item.label, _text(vector))
+            for item, vector in zip(items, vectors, strict=True)
+        ]
+        with _one_line_errors(), self._connection.transaction(), self._connection.cursor() as cursor:
+            cursor.executemany(
+                self._sql(
+                    "insert into {table} (content, name, label, vector) values (%s, %s, %s, %s) "
+                    "on conflict (content) do nothing"
+                ),
+                values,
+            )
+
+    def rename(self, row: int, *, name: str, label: str) -> None:
+        """Give a picture that moved its new name."""
+        self._run("update {table} set name = %s, label = %s where row = %s", (name, label, row))
+
+    def remove(self, name: str) -> int:
+        """Remove the picture called ``name``, or all in the folder of that name; how many these were."""
+        folder = name.rstrip("/") + "/"
+        return self._run("delete from {table} where name = %s or starts_with(name, %s)", (name, folder))
+
+    def finish(self, progress: Progress = lambda done, total: None) -> None:
+        """Build the graph index; the database keeps it up to date from then on."""
+        self._run("create index if not exists {table}_graph on {table} using hnsw (vector vector_ip_ops)")
+
+    def nearest(self, queries: Floats, count: int) -> tuple[Rows, Floats]:
+        """The most similar rows of each query (unit vectors, Q x D) and their similarities, both Q x k."""
+        count = min(count, len(self))
+        rows = np.full((len(queries), count), -1, dtype=np.int64)
+        values = np.full((len(queries), count), -np.inf, dtype=np.float32)
+        for number, query in enumerate(queries):
+            found = self._search(_text(query), count)
+            rows[number, : len(found)] = [row for row, _ in found]
+            values[number, : len(found)] = [-distance for _, distance in found]
+        return rows, values
+
+    def items(self, rows: Sequence[int]) -> list[Item]:
+        """The pictures of these rows."""
+        found = self._rows("select row, name, label from {table} where row = any(%s)", (list(rows),))
+        by_row = {row: Item(row, name, label) for row, name, label in found}
+        return [by_row[row] for row in rows]
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def _search(self, query: str, count: int) -> list[tuple[int, float]]:
+        # The graph gives at most ef_search rows, which pgvector limits to 1,000; beyond that, exactly.
+        effort = min(1000, max(self._effort, count))
+        with _one_line_errors(), self._connection.transaction():
+            if count > effort:
+                self._connection.execute("set local enable_indexscan = off")
+            self._connection.execute(f"set local hnsw.ef_search = {effort}")
+            return self._rows(
+                "select row, vector <#> %s::vector as distance from {table} order by distance limit %s",
+                (query, count),
+            )
+
+    def _set_up(self, model: ModelCard) -> None:
+        if model.size > MAX_SIZE:
+            raise UsageError(
+                f"pgvector indexes vectors of at most {MAX_SIZE} numbers, the model's have {model.size}; "
+                "whiten them to fewer, or use an index in a folder"
+            )
+        with self._connection.transaction():
+            # One at a time: two that set up the same tables at once would trip over each other.
+            self._connection.execute("select pg_advisory_xact_lock(hashtext(%s))", (self._table,))
+            for statement in SETUP:
+                self._connection.execute(self._sql(statement.replace("{size}", str(model.size))))
+            self._connection.execute(
+                self._sql("insert into {table}_card values (0, %s) on conflict do nothing"),
+                (model.model_dump_json(),),
+            )
+
+    def _read_model(self) -> ModelCard:
+        if not self._rows("select to_regclass(%s) is not null", (f"{self._table}_card",))[0][0]:
+            raise UsageError(f"the database has no index {self._table}; make one with levelfield index")
+        return ModelCard.model_validate_json(self._rows("select model from {table}_card")[0][0])
+
+    def _rows(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        with _one_line_errors():
+            return list(self._connection.execute(self._sql(query), values).fetchall())
+
+    def _run(self, query: str, values: tuple[Any, ...] = ()) -> int:
+        with _one_line_errors():
+            return int(self._connection.execute(self._sql(query), values).rowcount)
+
+    def _sql(self, text: str) -> str:
+        # The table's name was checked to be a plain word; everything else goes in as a parameter.
+        return text.replace("{table}", self._table)
+
+
+def _split(address: str) -> tuple[str, str]:
+    """The address without ``table=...``, and the table."""
+    parts = urlsplit(address)
+    options = dict(parse_qsl(parts.query))
+    table = options.pop("table", TABLE)
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,40}", table):
+        raise UsageError(f'"{table}" is no name for a table; use small letters, digits and _')
+    return urlunsplit(parts._replace(query=urlencode(options))), table
+
+
+def _connect(address: str) -> Any:
+    try:
+        import psycopg
+    except ImportError as error:
+        raise UsageError(
+            "an index in PostgreSQL needs psycopg; run pip install 'levelfield[postgres]'"
+        ) from error
+    try:
+        return psycopg.connect(address, autocommit=True)
+    except psycopg.Error as error:
+        raise RunError(
+            f"cannot reach the database ({_first_line(error)}); check the address and that it runs"
+        ) from error
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    """Turn what the database says into one line."""
+    import psycopg
+
+    try:
+        yield
+    except psycopg.Error as error:
+        raise RunError(
+            f"the database refused ({_first_line(error)}); what was committed before is kept"
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _text(vector: Floats) -> str:
+    return "[" + ",".join(repr(float(value)) for value in vector) + "]"

@@ -1,0 +1,141 @@
+"""Search luck: one method against itself, searched several times with fresh seeds.
+
+Every difference that is found between the searches is a false alarm: the method is the same. A comparison
+that searches each method once would have sold it as a difference between methods.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean, stdev
+
+from levelfield.compare import (
+    Confirmation,
+    Measure,
+    Result,
+    collect,
+    judge_methods,
+    measure,
+    read_confirmation,
+)
+from levelfield.config import Experiment
+from levelfield.errors import UsageError, did_you_mean
+from levelfield.protocol import Progress
+from levelfield.protocol import run as run_protocol
+from levelfield.records import write_text
+from levelfield.reports import Table
+
+SETTING = "concatenated"
+
+
+@dataclass(frozen=True)
+class Luck:
+    """What the searches of one method found, by the metric that they were tuned for.
+
+    Attributes:
+        method: Its name.
+        trials: Of one search.
+        reruns: Of each search's choice.
+        means: Test score of each search's choice, the mean over its reruns.
+        between: Standard deviation of the searches' scores.
+        within: Standard deviation of one rerun's score, within searches.
+        pairs: Pairs of searches.
+        different: Pairs that a comparison without repeats would have called different.
+    """
+
+    method: str
+    trials: int
+    reruns: int
+    means: tuple[float, ...]
+    between: float
+    within: float
+    pairs: int
+    different: int
+
+
+def run(
+    experiment: Experiment,
+    out: Path,
+    *,
+    method: str | None = None,
+    repeats: int = 5,
+    progress: Progress | None = None,
+) -> Luck:
+    """Search one method ``repeats`` times and write ``search-luck.md`` and ``.json`` into ``out``.
+
+    Args:
+        experiment: Its methods, search and reruns; finished work in ``out/runs`` is not done again.
+        out: Folder of the records and tables.
+        method: Which of the experiment's methods; the first one by default.
+        repeats: How many searches; at least 2.
+        progress: Is told of each finished run.
+    """
+    if repeats < 2:
+        raise UsageError(
+            f"search-luck compares searches with each other; --repeats {repeats} must be 2 or more"
+        )
+    root = run_protocol(of_one_method(experiment, method, repeats), out / "runs", progress=progress)
+    (result,) = collect(root).trained
+    found = luck_of(root, result, measure(experiment.training.metric))
+    write_text(out / "search-luck.md", as_markdown(found, measure(experiment.training.metric)))
+    write_text(out / "search-luck.json", json.dumps(asdict(found), indent=1) + "\n")
+    return found
+
+
+def of_one_method(experiment: Experiment, method: str | None, repeats: int) -> Experiment:
+    """The experiment with one method and several searches."""
+    names = [found.name for found in experiment.methods]
+    wanted = method or names[0]
+    if wanted not in names:
+        raise UsageError(f'the experiment has no method "{wanted}"{did_you_mean(wanted, names)}')
+    metrics = tuple(dict.fromkeys((*experiment.metrics, experiment.training.metric)))
+    return experiment.model_copy(
+        update={
+            "methods": tuple(found for found in experiment.methods if found.name == wanted),
+            "search": experiment.search.model_copy(update={"repeats": repeats}),
+            "metrics": metrics,
+        }
+    )
+
+
+def luck_of(root: Path, result: Result, of: Measure) -> Luck:
+    """Judge the searches of one method as if they were methods of their own."""
+    confirmation = read_confirmation(root, result)
+    searches: dict[str, Confirmation] = {}
+    for (search, rerun), record in confirmation.reruns.items():
+        own = searches.setdefault(f"search {search + 1}", Confirmation({}, {}))
+        own.reruns[0, rerun] = record
+        if (search, rerun) in confirmation.arrays:
+            own.arrays[0, rerun] = confirmation.arrays[search, rerun]
+    scores = [list(own.scores(SETTING, of.name).values()) for own in searches.values()]
+    judged = judge_methods(searches, SETTING, of)
+    pairs = [] if judged is None else judged.pairs
+    spreads = [stdev(own) ** 2 for own in scores if len(own) > 1]
+    means = tuple(fmean(own) for own in scores)
+    return Luck(
+        method=result.method,
+        trials=len(result.trials),
+        reruns=max(len(own) for own in scores),
+        means=means,
+        between=stdev(means) if len(means) > 1 else 0.0,
+        within=fmean(spreads) ** 0.5 if spreads else 0.0,
+        pairs=len(pairs),
+        different=sum(pair.verdict in ("better", "worse") for pair in pairs),
+    )
+
+
+def as_markdown(luck: Luck, of: Measure) -> str:
+    """The study in words and one table."""
+    rows = [[f"search {number}", of.shown(mean)] for number, mean in enumerate(luck.means, 1)]
+    table = Table.of(["search", f"{SETTING} {of.label}"], rows)
+    return (
+        f"# Search luck of {luck.method}\n\n"
+        f"{len(luck.means)} searches of {luck.trials} trials, {luck.reruns} reruns each. The scores of the "
+        f"searches have a standard deviation of {of.shown(luck.between)}; one rerun within a search has "
+        f"{of.shown(luck.within)}. Judged as if they were methods, {luck.different} of {luck.pairs} pairs of "
+        "searches are called different: that is luck in the search, sold as a difference.\n\n"
+        + table.markdown()
+        + "\n"
+    )

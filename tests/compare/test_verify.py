@@ -1,0 +1,217 @@
+"""``levelfield verify``: staged frauds are found, honest folders are left in peace."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+import levelfield as lf
+from levelfield.cli._app import run_app
+from levelfield.reports import verify_folder, write_report
+
+
+@pytest.fixture(scope="module")
+def values() -> dict[str, Any]:
+    from conftest import tiny_values
+
+    tiny = tiny_values()
+    tiny["training"] = {"iterations_per_epoch": 2, "max_epochs": 1, "evaluate_every": 1, "patience": None}
+    return tiny | {"methods": ["triplet", "contrastive"]}
+
+
+@pytest.fixture(scope="module")
+def finished(values: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return lf.run(lf.Experiment.build(**values), tmp_path_factory.mktemp("honest") / "runs")
+
+
+@pytest.fixture
+def folder(finished: Path, tmp_path: Path) -> Path:
+    import shutil
+
+    return Path(shutil.copytree(finished, tmp_path / "copy"))
+
+
+def edit(file: Path, change: Callable[[Any], None]) -> None:
+    content = json.loads(file.read_text())
+    change(content)
+    file.write_text(json.dumps(content))
+
+
+def ledger_lines(folder: Path) -> list[str]:
+    return (folder / "ledger.jsonl").read_text().splitlines()
+
+
+def selection_of(folder: Path, method: str) -> Path:
+    return next((folder / "selections").glob(f"{method}-*.json"))
+
+
+def rerun_of(folder: Path, method: str) -> Path:
+    name = selection_of(folder, method).stem.rpartition("-")[2]
+    return folder / "confirmations" / name / "rerun-00.json"
+
+
+def delete_the_ledger(folder: Path) -> None:
+    (folder / "ledger.jsonl").unlink()
+    (folder / "ledger.head.json").unlink()
+
+
+def cut_the_ledger(folder: Path) -> None:
+    (folder / "ledger.jsonl").write_text("\n".join(ledger_lines(folder)[:-1]) + "\n")
+
+
+def remove_a_line_from_the_middle(folder: Path) -> None:
+    lines = ledger_lines(folder)
+    (folder / "ledger.jsonl").write_text("\n".join(lines[:1] + lines[2:]) + "\n")
+
+
+def change_an_event(folder: Path) -> None:
+    lines = ledger_lines(folder)
+    lines[-1] = lines[-1].replace('"opened"', '"reopened after an interruption"')
+    (folder / "ledger.jsonl").write_text("\n".join(lines) + "\n")
+
+
+def edit_a_selection(folder: Path) -> None:
+    edit(selection_of(folder, "triplet"), lambda found: found["hyperparameters"].update(margin=0.123))
+
+
+def choose_another_trial(folder: Path) -> None:
+    """A frozen choice with a name that fits, but not the one that the trials give."""
+    file = selection_of(folder, "triplet")
+    from levelfield.records import Store, read_selection
+
+    chosen = read_selection(file)
+    forged = chosen.model_copy(update={"trial": 1 - (chosen.trial or 0)})
+    new = Store(folder).freeze(forged)
+    edit(folder / "experiment.json", lambda index: index["selections"].update(triplet=[new.stem]))
+    home = folder / "confirmations"
+    (home / chosen.selection_id).rename(home / forged.selection_id)
+
+
+def raise_a_score(folder: Path) -> None:
+    edit(rerun_of(folder, "triplet"), lambda found: found["concatenated"].update(map_at_r=0.9))
+
+
+def raise_the_queries(folder: Path) -> None:
+    file = rerun_of(folder, "triplet").with_suffix(".safetensors")
+    arrays = load_file(file)
+    arrays["concatenated.map_at_r"] = np.ones_like(arrays["concatenated.map_at_r"])
+    save_file(arrays, file)
+
+
+def raise_a_trial(folder: Path) -> None:
+    from levelfield.records import Store
+
+    search = Store(folder).index().searches["triplet"][0]
+    edit(Store(folder).trial_file(search, 0), lambda trial: trial.update(score=0.99))
+
+
+def raise_a_fold(folder: Path) -> None:
+    from levelfield.records import Store
+
+    search = Store(folder).index().searches["triplet"][0]
+
+    def raised(trial: dict[str, Any]) -> None:
+        trial["fold_scores"] = [0.99, 0.99]
+        trial["score"] = 0.99
+
+    edit(Store(folder).trial_file(search, 0), raised)
+
+
+def hide_the_test_feedback(folder: Path) -> None:
+    edit(folder / "experiment.json", lambda index: index.update(leaky=True))
+
+
+def edit_a_table(folder: Path) -> None:
+    file = folder / "report" / "results.csv"
+    file.write_text(file.read_text().replace("triplet", "mine"))
+
+
+def add_a_rerun(folder: Path) -> None:
+    file = rerun_of(folder, "triplet")
+    for suffix in (".json", ".safetensors"):
+        more = file.with_name("rerun-02").with_suffix(suffix)
+        more.write_bytes(file.with_suffix(suffix).read_bytes())
+
+
+def change_a_plugin(folder: Path) -> None:
+    edit(
+        folder / "experiment.json",
+        lambda index: index.update(plugins=dict.fromkeys(index["plugins"], "0" * 16)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("fraud", "finding"),
+    [
+        (delete_the_ledger, "no opening"),
+        (cut_the_ledger, "it was cut"),
+        (remove_a_line_from_the_middle, "edited or removed"),
+        (change_an_event, "it was edited"),
+        (edit_a_selection, "changed after it was frozen"),
+        (choose_another_trial, "do not give"),
+        (raise_a_score, "not the mean of its queries"),
+        (raise_the_queries, "not the mean of its queries"),
+        (raise_a_trial, "mean score of its folds"),
+        (raise_a_fold, "another score than its run"),
+        (hide_the_test_feedback, "leaky"),
+        (edit_a_table, "results.csv"),
+        (add_a_rerun, "no opening of the test set was noted for rerun 3"),
+        (change_a_plugin, "has changed since the test set was opened"),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else "",
+)
+def test_a_staged_fraud_is_found(
+    folder: Path, fraud: Callable[[Path], None], finding: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fraud(folder)
+    assert any(finding in line for line in verify_folder(folder)), verify_folder(folder)
+    assert run_app(["verify", str(folder)]) == 1
+    assert finding in capsys.readouterr().out
+
+
+def test_an_honest_folder_has_no_finding(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert verify_folder(folder) == []
+    assert run_app(["verify", str(folder)]) == 0
+    assert "fit together" in capsys.readouterr().out
+
+
+def test_growing_an_experiment_is_honest_and_said(values: dict[str, Any], folder: Path) -> None:
+    grown = values | {"confirm": {"reruns": 3}, "search": values["search"] | {"trials": 3}}
+    more_reruns = values | {"confirm": {"reruns": 3}}
+    lf.run(lf.Experiment.build(**more_reruns), folder)
+    assert any("reruns added after a look" in line for line in ledger_lines(folder))
+    lf.run(lf.Experiment.build(**grown), folder)
+    assert verify_folder(folder) == []
+
+
+def test_one_recipe_under_two_names_is_shown(values: dict[str, Any], folder: Path) -> None:
+    renamed = values | {"methods": [{"name": "brand_new", "loss": "triplet"}, "contrastive"]}
+    lf.run(lf.Experiment.build(**renamed), folder)
+    assert any("one recipe under 2 names" in line for line in verify_folder(folder))
+
+
+def test_the_report_shows_the_findings(folder: Path) -> None:
+    raise_a_score(folder)
+    assert "not the mean of its queries" in write_report(folder).read_text()
+
+
+def test_a_forged_selection_is_not_confirmed(values: dict[str, Any], folder: Path) -> None:
+    import shutil
+
+    edit_a_selection(folder)
+    shutil.rmtree(folder / "confirmations")
+    with pytest.raises(lf.errors.LevelfieldError, match="not what was frozen under that name"):
+        lf.run(lf.Experiment.build(**values), folder)
+
+
+def test_a_damaged_file_of_queries_is_named(folder: Path) -> None:
+    file = rerun_of(folder, "triplet").with_suffix(".safetensors")
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(lf.errors.RunError, match=r"rerun-00\.safetensors is damaged"):
+        verify_folder(folder)

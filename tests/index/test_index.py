@@ -1,0 +1,479 @@
+"""An index holds each picture once, survives kills and full disks, and can be added to and taken from."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import levelfield as lf
+from index.conftest import draw, fill, make_model
+from levelfield.cli._app import app, run_app
+from levelfield.data import load
+from levelfield.errors import RunError, UsageError
+from levelfield.index import (
+    LocalIndex,
+    Outcome,
+    add_pictures,
+    changing,
+    open_index,
+    pictures_in_csv,
+    pictures_in_dataset,
+    pictures_in_folder,
+    writing,
+)
+from oracles import bad_pictures
+
+
+def build(pictures: Path, model: Path, out: Path, **options: int) -> Outcome:
+    embedder = lf.load_embedder(model)
+    with writing(out, model, **options) as index:  # type: ignore[arg-type]
+        outcome = add_pictures(index, embedder, pictures_in_folder(pictures), threads=1)
+        index.finish()
+    return outcome
+
+
+def content(index: LocalIndex) -> dict[str, tuple[str, np.ndarray]]:
+    items = list(index.everything())
+    vectors = index.vectors(np.array([item.row for item in items], dtype=np.int64))
+    return {item.name: (item.label, vector) for item, vector in zip(items, vectors, strict=True)}
+
+
+def check_same(one: LocalIndex, two: LocalIndex) -> None:
+    first, second = content(one), content(two)
+    assert first.keys() == second.keys()
+    for name, (label, vector) in first.items():
+        assert second[name][0] == label
+        np.testing.assert_allclose(second[name][1], vector, atol=1e-5)
+
+
+def test_an_index_holds_the_models_vectors(pictures: Path, model: Path, tmp_path: Path) -> None:
+    outcome = build(pictures, model, tmp_path / "index")
+    assert (outcome.added, outcome.known, outcome.unreadable) == (30, 0, [])
+    embedder = lf.load_embedder(model)
+    for name, (label, vector) in content(open_index(tmp_path / "index")).items():
+        assert Path(name).parent.name == label
+        np.testing.assert_allclose(vector, embedder.embed(name)[0], atol=1e-5)
+
+
+def test_every_picture_finds_itself_first(pictures: Path, model: Path, tmp_path: Path) -> None:
+    build(pictures, model, tmp_path / "index")
+    searcher = lf.Searcher(tmp_path / "index")
+    for file in sorted(pictures.rglob("*.png"))[::7]:
+        answer = searcher.search(file, k=3)
+        assert answer.neighbours[0].name == str(file)
+        assert answer.neighbours[0].similarity == pytest.approx(1, abs=1e-4)
+        similarities = [neighbour.similarity for neighbour in answer.neighbours]
+        assert similarities == sorted(similarities, reverse=True)
+        assert answer.found is None
+
+
+def test_a_second_time_nothing_is_added(pictures: Path, model: Path, tmp_path: Path) -> None:
+    build(pictures, model, tmp_path / "index")
+    before = content(open_index(tmp_path / "index"))
+    outcome = build(pictures, model, tmp_path / "index")
+    assert (outcome.added, outcome.known) == (0, 30)
+    assert content(open_index(tmp_path / "index")).keys() == before.keys()
+
+
+def test_a_copy_under_another_name_is_known_by_its_content(
+    pictures: Path, model: Path, tmp_path: Path
+) -> None:
+    file = next(pictures.rglob("*.png"))
+    for number in range(3):
+        (pictures / f"copy{number}.png").write_bytes(file.read_bytes())
+    outcome = build(pictures, model, tmp_path / "index")
+    assert (outcome.added, outcome.known) == (30, 3)
+
+
+def test_a_picture_that_moved_gets_its_new_name(pictures: Path, model: Path, tmp_path: Path) -> None:
+    build(pictures, model, tmp_path / "index")
+    file = next(pictures.rglob("*.png"))
+    (pictures / "elsewhere").mkdir()
+    new = file.rename(pictures / "elsewhere" / "new.png")
+    outcome = build(pictures, model, tmp_path / "index")
+    assert (outcome.added, outcome.known, outcome.moved) == (0, 29, 1)
+    found = content(open_index(tmp_path / "index"))
+    assert str(file) not in found
+    assert found[str(new)][0] == "elsewhere"
+
+
+def test_adding_in_two_steps_gives_the_index_of_one(pictures: Path, model: Path, tmp_path: Path) -> None:
+    build(pictures, model, tmp_path / "steps")
+    fill(pictures, 20, first=30)
+    assert build(pictures, model, tmp_path / "steps").added == 20
+    build(pictures, model, tmp_path / "once")
+    check_same(open_index(tmp_path / "steps"), open_index(tmp_path / "once"))
+
+
+def test_removed_pictures_are_not_found_and_can_come_back(
+    pictures: Path, model: Path, tmp_path: Path
+) -> None:
+    build(pictures, model, tmp_path / "index")
+    gone = sorted((pictures / "class1").iterdir())
+    with changing(tmp_path / "index") as index:
+        assert index.remove(str(pictures / "class1")) == 10
+        assert index.remove(str(pictures / "class1")) == 0
+        assert len(index) == 20
+    searcher = lf.Searcher(tmp_path / "index")
+    names = {neighbour.name for neighbour in searcher.search(gone[0], k=30).neighbours}
+    assert len(names) == 20
+    assert not names & {str(file) for file in gone}
+    outcome = build(pictures, model, tmp_path / "index")
+    assert (outcome.added, outcome.known) == (10, 20)
+    assert lf.Searcher(tmp_path / "index").search(gone[0], k=1).neighbours[0].name == str(gone[0])
+
+
+def test_one_name_is_not_the_beginning_of_another(pictures: Path, model: Path, tmp_path: Path) -> None:
+    fill(pictures, 22, classes=11, first=100)  # class1 and class10
+    build(pictures, model, tmp_path / "index")
+    with changing(tmp_path / "index") as index:
+        index.remove(str(pictures / "class1"))
+        labels = {item.label for item in index.everything()}
+    assert "class1" not in labels
+    assert "class10" in labels
+
+
+def test_an_open_index_sees_what_was_added_when_it_looks_again(
+    pictures: Path, model: Path, tmp_path: Path
+) -> None:
+    build(pictures, model, tmp_path / "index")
+    reader = open_index(tmp_path / "index")
+    fill(pictures, 5, first=30)
+    build(pictures, model, tmp_path / "index")
+    assert len(reader) == 30
+    reader.refresh()
+    assert len(reader) == 35
+
+
+def test_odd_pictures_go_in_and_unreadable_ones_are_reported(model: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for name, data in bad_pictures.readable().items():
+        (folder / name).write_bytes(data)
+    for name, (data, _) in bad_pictures.unreadable().items():
+        (folder / name).write_bytes(data)
+    (folder / "notes.txt").write_text("no picture")
+    (folder / "pipe.png").symlink_to("/dev/null")
+    outcome = build(folder, model, tmp_path / "index")
+    assert outcome.added == len(bad_pictures.readable())
+    reasons = {Path(name).name: reason for name, reason in outcome.unreadable}
+    assert reasons.pop("pipe.png").endswith("not a regular file; remove it")
+    assert reasons.keys() == bad_pictures.unreadable().keys()
+    for name, (_, reason) in bad_pictures.unreadable().items():
+        assert reason in reasons[name]
+        assert str(folder / name) in reasons[name]
+        assert "\n" not in reasons[name]
+
+
+def test_a_csv_names_pictures_and_labels(pictures: Path, model: Path, tmp_path: Path) -> None:
+    files = sorted(pictures.rglob("*.png"))[:4]
+    table = pictures / "table.csv"
+    rows = [f"{file.relative_to(pictures)},kind {n}" for n, file in enumerate(files)]
+    table.write_text("\n".join(["path,label", *rows, "missing.png,lost"]))
+    with writing(tmp_path / "index", model) as index:
+        outcome = add_pictures(index, lf.load_embedder(model), pictures_in_csv(table))
+        labels = {item.name: item.label for item in index.everything()}
+    assert labels == {str(file): f"kind {n}" for n, file in enumerate(files)}
+    assert "No such file" in outcome.unreadable[0][1]
+    (tmp_path / "wrong.csv").write_text("file\nx.png")
+    with pytest.raises(UsageError, match='no column "path"'):
+        list(pictures_in_csv(tmp_path / "wrong.csv"))
+
+
+def test_a_dataset_in_files_has_the_contents_of_its_files(
+    pictures: Path, model: Path, tmp_path: Path
+) -> None:
+    from levelfield.data import store, transforms
+
+    build(pictures, model, tmp_path / "index")
+    dataset = load("folder", root=str(pictures))
+    store.prepare(dataset, tmp_path / "stores", resize=None)
+    wanted = transforms.create("none", train=False)
+    served = store.serve(dataset, wanted, directory=tmp_path / "stores")
+    assert served is not dataset
+    with writing(tmp_path / "index", model) as index:
+        again = add_pictures(index, lf.load_embedder(model), pictures_in_dataset(dataset, pixels=served))
+    assert (again.added, again.known) == (0, 30)
+    with writing(tmp_path / "fresh", model) as index:
+        add_pictures(index, lf.load_embedder(model), pictures_in_dataset(dataset, pixels=served))
+    check_same(open_index(tmp_path / "index"), open_index(tmp_path / "fresh"))
+
+
+def test_a_dataset_without_files_is_named_by_its_rows(model: Path, tmp_path: Path) -> None:
+    dataset = load("glyphs").select(np.arange(0, 40, 2))
+    with writing(tmp_path / "index", model) as index:
+        outcome = add_pictures(index, lf.load_embedder(model), pictures_in_dataset(dataset))
+        names = [item.name for item in index.everything()]
+    assert outcome.added + outcome.known == 20
+    assert names[0] == "glyphs:0"
+
+
+def test_two_writers_at_once_are_refused(pictures: Path, model: Path, tmp_path: Path) -> None:
+    build(pictures, model, tmp_path / "index")
+    with (
+        writing(tmp_path / "index", model),
+        pytest.raises(RunError, match="another process is writing"),
+        writing(tmp_path / "index", model),
+    ):
+        pass
+
+
+def test_another_model_is_refused(pictures: Path, model: Path, tmp_path: Path) -> None:
+    build(pictures, model, tmp_path / "index")
+    other = make_model(tmp_path / "other", seed=1)
+    with (
+        pytest.raises(UsageError, match=r"made with another model \(model 0, .*\) than model 1"),
+        writing(tmp_path / "index", other),
+    ):
+        pass
+    with pytest.raises(UsageError, match="made with another model"):
+        lf.Searcher(tmp_path / "index", model=other)
+
+
+def test_a_folder_that_is_somebody_elses_is_refused(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "letter.txt").write_text("hello")
+    with pytest.raises(UsageError, match="holds other files"), writing(tmp_path / "letters", model):
+        pass
+
+
+def test_a_tampered_model_inside_the_index_is_refused(pictures: Path, model: Path, tmp_path: Path) -> None:
+    build(pictures, model, tmp_path / "index")
+    weights = tmp_path / "index" / "model" / "weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"x")
+    with pytest.raises(RunError, match="tampered"):
+        lf.Searcher(tmp_path / "index")
+
+
+@pytest.mark.parametrize(
+    ("damage", "line"),
+    [
+        (lambda f: (f / "vectors-00000.f32").unlink(), "cannot read"),
+        (lambda f: (f / "vectors-00000.f32").write_bytes(b"1234"), "is cut short"),
+        (lambda f: (f / "catalog.sqlite").write_bytes(b"no database" * 100), "is damaged"),
+        (lambda f: (f / "catalog.sqlite").unlink(), "has no catalog.sqlite"),
+        (lambda f: (f / "index.json").write_text("{}"), "does not describe a levelfield index"),
+        (lambda f: (f / "index.json").unlink(), "is no index"),
+    ],
+)
+def test_a_damaged_index_gets_one_line(
+    pictures: Path, model: Path, tmp_path: Path, damage: object, line: str
+) -> None:
+    build(pictures, model, tmp_path / "index")
+    damage(tmp_path / "index")  # type: ignore[operator]
+    with pytest.raises((RunError, UsageError), match=line) as caught:
+        lf.Searcher(tmp_path / "index").search(draw(0))
+    assert "\n" not in str(caught.value)
+
+
+def test_k_larger_than_the_index_gives_all_and_a_note(pictures: Path, model: Path, tmp_path: Path) -> None:
+    build(pictures, model, tmp_path / "index")
+    answer = lf.Searcher(tmp_path / "index").search(draw(0), k=1000)
+    assert len(answer.neighbours) == 30
+    assert answer.notes == ("the index holds only 30 pictures, fewer than the 1000 asked for; these are all",)
+    with pytest.raises(UsageError, match="at least 1"):
+        lf.Searcher(tmp_path / "index").search(draw(0), k=0)
+
+
+def test_an_empty_index_says_so(model: Path, tmp_path: Path) -> None:
+    with writing(tmp_path / "index", model):
+        pass
+    with pytest.raises(UsageError, match="is empty"):
+        lf.Searcher(tmp_path / "index").search(draw(0))
+
+
+def test_several_pictures_are_one_query(pictures: Path, model: Path, tmp_path: Path) -> None:
+    build(pictures, model, tmp_path / "index")
+    searcher = lf.Searcher(tmp_path / "index")
+    views = [draw(3), draw(4), draw(5)]
+    vectors = searcher.embedder.embed(views).mean(0)
+    wanted = searcher.search_vector(vectors / vectors.norm(), k=5)
+    assert [n.row for n in searcher.search(views, k=5).neighbours] == [n.row for n in wanted.neighbours]
+
+
+FILLER = """
+import sys
+from pathlib import Path
+import levelfield as lf
+import levelfield.index._build as build
+from levelfield.index import add_pictures, pictures_in_folder, writing
+build.CHUNK = 4
+pictures, model, out = sys.argv[1:]
+embedder = lf.load_embedder(model)
+print("ready", flush=True)
+with writing(out, model) as index:
+    add_pictures(index, embedder, pictures_in_folder(pictures), threads=1)
+"""
+
+
+def start_filling(pictures: Path, model: Path, out: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", FILLER, str(pictures), str(model), str(out)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process
+
+
+@pytest.mark.slow
+def test_a_killed_writer_leaves_a_whole_index_and_the_next_one_goes_on(model: Path, tmp_path: Path) -> None:
+    pictures = fill(tmp_path / "pictures", 150)
+    build(pictures, model, tmp_path / "undisturbed")
+    moments, kills, out = random.Random(0), 0, tmp_path / "killed"
+    for _ in range(8):
+        process = start_filling(pictures, model, out)
+        try:
+            process.wait(moments.uniform(0.01, 0.25))
+            break
+        except subprocess.TimeoutExpired:
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+            kills += 1
+        if (out / "catalog.sqlite").exists():
+            for name, (_, vector) in content(open_index(out)).items():
+                np.testing.assert_allclose(np.linalg.norm(vector), 1, atol=1e-4, err_msg=name)
+    build(pictures, model, out)
+    assert kills
+    check_same(open_index(tmp_path / "undisturbed"), open_index(out))
+
+
+def test_what_a_killed_writer_left_after_the_last_row_is_written_over(
+    pictures: Path, model: Path, tmp_path: Path
+) -> None:
+    build(pictures, model, tmp_path / "index")
+    with (tmp_path / "index" / "vectors-00000.f32").open("ab") as file:
+        file.write(b"half a vector")
+    fill(pictures, 5, first=30)
+    build(pictures, model, tmp_path / "index")
+    build(pictures, model, tmp_path / "fresh")
+    check_same(open_index(tmp_path / "index"), open_index(tmp_path / "fresh"))
+
+
+FULL_DISK = """
+import resource, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+from levelfield.cli._app import run_app
+import levelfield as lf
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
+sys.exit(run_app(sys.argv[2:]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("room", [100, 2_000, 25_000])
+def test_a_full_disk_leaves_the_index_whole(model: Path, tmp_path: Path, room: int) -> None:
+    """No file may grow beyond ``room`` bytes: card, vectors or catalogue hit that, each at its time."""
+    pictures = fill(tmp_path / "pictures", 60)
+    out = tmp_path / "index"
+    build(pictures, model, out)
+    fill(pictures, 400, first=60)
+    before = content(open_index(out))
+    command = [sys.executable, "-c", FULL_DISK, str(room), "index", str(pictures), "--quiet"]
+    command += ["--model", str(model), "-o", str(out), "--exact-up-to", "100000"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert done.stderr.startswith("error: cannot")
+    after = content(open_index(out))
+    for name, (_, vector) in before.items():
+        np.testing.assert_array_equal(after[name][1], vector)
+    build(pictures, model, out)
+    assert len(open_index(out)) == 460
+
+
+def test_a_writer_that_waits_in_another_process_is_refused(
+    pictures: Path, model: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "index"
+    build(pictures, model, out)
+    hold = (
+        "import sys, time\nfrom levelfield.index import changing\n"
+        "with changing(sys.argv[1]):\n    print('in', flush=True)\n    time.sleep(60)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", hold, str(out)], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert lf.Searcher(out).search(draw(0), k=1).neighbours  # readers are not kept waiting
+        with pytest.raises(RunError, match="another process is writing"):
+            build(pictures, model, out)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def cli(*arguments: str | Path) -> str:
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_the_verbs(pictures: Path, model: Path, tmp_path: Path) -> None:
+    out = tmp_path / "index"
+    (pictures / "bad.jpg").write_bytes(b"no picture")
+    facts = json.loads(cli("index", pictures, "--model", model, "-o", out, "--json"))
+    assert (facts["added"], facts["pictures"], len(facts["unreadable"])) == (30, 30, 1)
+    file = sorted(pictures.rglob("*.png"))[4]
+    answer = json.loads(cli("search", out, file, "-k", "3", "--json", "--html", tmp_path / "page.html"))
+    assert answer["neighbours"][0]["name"] == str(file)
+    page = (tmp_path / "page.html").read_text()
+    assert page.count("data:image/jpeg;base64,") == 4
+    assert str(file) in page
+    assert str(file) in cli("search", out, file, "-k", "1")
+    assert "10 pictures removed, 20 left" in cli("index", "--remove", pictures / "class0", "-o", out)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["index", "nowhere/here", "--model", "MODEL"], "there is no folder or CSV file"),
+        (["index", "PICTURES"], "needs pictures and --model"),
+        (["index", "PICTURES", "--model", "nowhere"], "is no model folder"),
+        (["index", "EMPTY", "--model", "MODEL", "-o", "OUT"], "no pictures were found"),
+        (["index", "BAD", "--model", "MODEL", "-o", "OUT"], "none of 1 pictures can be read"),
+        (["index", "birds", "--model", "MODEL"], "unknown dataset"),
+        (["index", "--remove", "x", "-o", "nowhere"], "is no index"),
+        (["search", "nowhere", "x.png"], "is no index"),
+    ],
+)
+def test_wrong_commands_get_one_line(  # noqa: PLR0917 - fixtures
+    pictures: Path,
+    model: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    line: str,
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "bad.png").write_bytes(b"x")
+    places = {
+        "MODEL": model,
+        "PICTURES": pictures,
+        "EMPTY": tmp_path / "empty",
+        "BAD": tmp_path / "bad",
+        "OUT": tmp_path / "out",
+    }
+    assert run_app([str(places.get(word, word)) for word in arguments]) in {1, 2}
+    errors = [text for text in capsys.readouterr().err.splitlines() if text.startswith("error:")]
+    assert len(errors) == 1
+    assert line in errors[0]
+
+
+def test_names_are_escaped_in_the_page(model: Path, tmp_path: Path) -> None:
+    from levelfield.index.page import write_page
+
+    folder = tmp_path / "pictures" / "<script>alert(1)<"
+    folder.mkdir(parents=True)
+    draw(0).save(folder / "a.png")
+    build(tmp_path / "pictures", model, tmp_path / "index")
+    write_page(tmp_path / "page.html", [draw(0)], lf.Searcher(tmp_path / "index").search(draw(0)))
+    assert "<script>" not in (tmp_path / "page.html").read_text()

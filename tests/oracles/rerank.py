@@ -1,0 +1,100 @@
+"""Slow, obvious re-ranking: one query at a time, one neighbour at a time, in NumPy and sets."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def unit(vector):
+    return vector / np.linalg.norm(vector)
+
+
+def order(query, gallery, skip=None):
+    """Rows of the gallery, most similar first, without ``skip``."""
+    similarities = [float(query @ item) for item in gallery]
+    rows = sorted(range(len(gallery)), key=lambda row: -similarities[row])
+    return [row for row in rows if row != skip]
+
+
+def expand(query, gallery, neighbours, alpha, skip=None):
+    total = query.copy()
+    for row in order(query, gallery, skip)[:neighbours]:
+        similarity = float(query @ gallery[row])
+        if similarity > 0:
+            total = total + similarity**alpha * gallery[row]
+    return unit(total)
+
+
+def augment(gallery, neighbours, alpha):
+    return np.stack([expand(item, gallery, neighbours, alpha, skip=row) for row, item in enumerate(gallery)])
+
+
+def whiten(vectors, fitted_to, size, power):
+    """By the singular values of the centred data instead of the eigenvalues of its covariance."""
+    mean = fitted_to.mean(0)
+    _, singular, directions = np.linalg.svd(fitted_to - mean, full_matrices=False)
+    spread = singular / np.sqrt(len(fitted_to))
+    out = []
+    for vector in vectors:
+        turned = [float((vector - mean) @ directions[d]) / spread[d] ** power for d in range(size)]
+        out.append(unit(np.array(turned)))
+    return np.stack(out)
+
+
+def friends(everyone, row, k):
+    """The row itself and those among its k nearest that have it among their own k nearest."""
+    mine = order(everyone[row], everyone, skip=row)[:k]
+    return {row} | {other for other in mine if row in order(everyone[other], everyone, skip=other)[:k]}
+
+
+def expanded_friends(everyone, row, k1):
+    half = max(1, round(k1 / 2))
+    core = friends(everyone, row, k1)
+    found = set(core)
+    for other in core:
+        theirs = friends(everyone, other, half)
+        if 3 * len(core & theirs) >= 2 * len(theirs):
+            found |= theirs
+    return found
+
+
+def encoding(everyone, row, k1):
+    weights = np.zeros(len(everyone))
+    for other in expanded_friends(everyone, row, k1):
+        weights[other] = np.exp(-(1 - everyone[row] @ everyone[other]))
+    return weights / weights.sum()
+
+
+def k_reciprocal(everyone, query, candidates, *, k1, k2, weight):
+    """The new distances of the candidates."""
+    encoded = {}
+
+    def averaged(row):
+        if row not in encoded:
+            near = [row, *order(everyone[row], everyone, skip=row)][:k2]
+            encoded[row] = np.mean([encoding(everyone, other, k1) for other in near], axis=0)
+        return encoded[row]
+
+    def distance(row):
+        mine, theirs = averaged(query), averaged(row)
+        jaccard = 1 - np.minimum(mine, theirs).sum() / np.maximum(mine, theirs).sum()
+        return weight * (1 - everyone[query] @ everyone[row]) + (1 - weight) * jaccard
+
+    return {row: distance(row) for row in candidates}
+
+
+def diffusion(query, gallery, *, neighbours, gamma, flow, skip=None):
+    """What arrives at every row: the linear system solved whole, with dense matrices."""
+    count = len(gallery)
+    near = [order(gallery[row], gallery, skip=row)[:neighbours] for row in range(count)]
+    edges = np.zeros((count, count))
+    for a in range(count):
+        for b in range(count):
+            if b in near[a] and a in near[b]:
+                edges[a, b] = max(0.0, float(gallery[a] @ gallery[b])) ** gamma
+    degree = np.maximum(edges.sum(1), 1e-12)
+    normalised = edges / np.sqrt(degree[:, None] * degree[None, :])
+    start = np.zeros(count)
+    for row in order(query, gallery, skip)[:neighbours]:
+        start[row] = max(0.0, float(query @ gallery[row])) ** gamma
+    return np.linalg.solve(np.eye(count) - flow * normalised, start)

@@ -1,0 +1,168 @@
+"""What is exported is the confirmed model: it scores on the test set what the records say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import levelfield as lf
+from conftest import TOY_PLUGIN, tiny_values
+from levelfield.cli._app import app
+from levelfield.data.views import open_dataset, split_dataset
+from levelfield.embedders import read_card
+from levelfield.errors import UsageError
+from levelfield.protocol import export_model
+from levelfield.records import Store
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+
+    values = tiny_values() | {"methods": ["contrastive", "triplet"]}
+    return lf.run(lf.Experiment.build(**values), tmp_path_factory.mktemp("runs") / "tiny")
+
+
+def test_pictures(folder: Path) -> tuple[list[torch.Tensor], np.ndarray]:
+    experiment: Any = Store(folder).index().experiment
+    dataset = open_dataset(experiment.dataset.name, {})
+    plan = split_dataset(dataset, experiment.split.name, experiment.split.options)
+    return [dataset.images.read(int(row)) for row in plan.test], dataset.labels[plan.test]
+
+
+test_pictures.__test__ = False  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("fold", [None, 0, 1])
+def test_the_exported_model_scores_what_the_records_say(
+    finished: Path, tmp_path: Path, fold: int | None
+) -> None:
+    card = export_model(
+        finished, tmp_path, method="triplet", fold=fold, plugins=(TOY_PLUGIN,), false_accept_rate=0.2
+    )
+    pictures, labels = test_pictures(finished)
+    vectors = lf.load_embedder(tmp_path).embed(pictures)
+    got = lf.metrics.evaluate(vectors, labels)["map_at_r"]
+    store = Store(finished)
+    record = store.rerun(store.index().selection_ids("triplet")[0], 0)
+    assert record is not None
+    wanted = record.concatenated if fold is None else record.folds[fold]
+    assert got == pytest.approx(wanted["map_at_r"], abs=2e-3)  # fused networks differ in the last digits
+    assert card.parts == (2 if fold is None else 1)
+    assert {score.metric for score in card.scores} == {"precision_at_1", "r_precision", "map_at_r"}
+    assert all(score.low is not None and score.low <= score.value for score in card.scores)
+    assert card.threshold is not None
+    assert card.threshold.false_accept_rate == 0.2
+
+
+@pytest.mark.parametrize(
+    "trunk",
+    [
+        {"mode": "frozen"},
+        {"mode": "tail", "from": "2"},
+        {"mode": "norm"},
+        {"name": "mlp", "image_size": 16, "width": 8, "mode": "lora", "lora": {"rank": 2}},
+    ],
+    ids=lambda trunk: trunk["mode"],
+)
+def test_whatever_part_was_trained_the_whole_network_is_exported(
+    tmp_path: Path, trunk: dict[str, Any]
+) -> None:
+    values = tiny_values() | {"methods": ["triplet"]}
+    values["confirm"] = {"reruns": 1}
+    if trunk.get("name") == "mlp":
+        values["trunk"] = {"in_channels": 1} | trunk
+    else:
+        values["trunk"] |= trunk
+    folder = lf.run(lf.Experiment.build(**values), tmp_path / "runs")
+    export_model(folder, tmp_path / "model", method="triplet", plugins=(TOY_PLUGIN,))
+    pictures, labels = test_pictures(folder)
+    got = lf.metrics.evaluate(lf.load_embedder(tmp_path / "model").embed(pictures), labels)["map_at_r"]
+    store = Store(folder)
+    record = store.rerun(store.index().selection_ids("triplet")[0], 0)
+    assert record is not None
+    assert got == pytest.approx(record.concatenated["map_at_r"], abs=2e-3)
+
+
+@pytest.mark.parametrize(
+    "trunk",
+    [
+        {"name": "conv4", "width": 4, "in_channels": 1, "mode": "tail", "from": "2"},
+        {"name": "conv4", "width": 4, "in_channels": 1, "mode": "norm"},
+        {
+            "name": "timm:vit_tiny_patch16_224",
+            "img_size": 16,
+            "patch_size": 8,
+            "depth": 1,
+            "in_channels": 1,
+            "mode": "lora",
+            "lora": {"rank": 2, "targets": ["qkv"]},
+        },
+    ],
+    ids=["tail", "norm", "lora"],
+)
+def test_a_partly_trained_trunk_is_exported_whole(trunk: dict[str, Any], tmp_path: Path) -> None:
+    values = tiny_values() | {"methods": ["triplet"], "trunk": trunk, "search": {"trials": 1}}
+    folder = lf.run(lf.Experiment.build(**values), tmp_path / "runs")
+    export_model(folder, tmp_path / "model", method="triplet", plugins=(TOY_PLUGIN,))
+    pictures, labels = test_pictures(folder)
+    got = lf.metrics.evaluate(lf.load_embedder(tmp_path / "model").embed(pictures), labels)["map_at_r"]
+    store = Store(folder)
+    record = store.rerun(store.index().selection_ids("triplet")[0], 0)
+    assert record is not None
+    assert got == pytest.approx(record.concatenated["map_at_r"], abs=5e-3)  # float16 activations in tail mode
+
+
+def test_the_whole_road_from_the_records_to_an_answer(finished: Path, tmp_path: Path) -> None:
+    runner = CliRunner()
+    model, index, picture = tmp_path / "model", tmp_path / "index", tmp_path / "picture.png"
+    arguments = ["export", str(finished), "--method", "contrastive", "-o", str(model)]
+    arguments += ["--plugin", str(TOY_PLUGIN), "--false-accept-rate", "0.2"]
+    done = runner.invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    assert "a match has a similarity of at least" in done.stdout
+    done = runner.invoke(app, ["index", "toy_images", "--model", str(model), "-o", str(index)])
+    assert done.exit_code == 0, done.output
+    pictures, labels = test_pictures(finished)
+    from PIL import Image
+
+    Image.fromarray(pictures[0][0].numpy()).save(picture)
+    answer = lf.Searcher(index).search(picture, k=5)
+    assert answer.neighbours[0].similarity == pytest.approx(1, abs=1e-3)
+    assert answer.neighbours[0].is_match
+    assert answer.found
+    assert len(labels)
+
+
+def test_the_card_names_data_and_provenance(finished: Path, tmp_path: Path) -> None:
+    export_model(finished, tmp_path, method="triplet", plugins=(TOY_PLUGIN,))
+    card = read_card(tmp_path)
+    assert card.method == "triplet"
+    assert card.data is not None
+    assert card.data.name == "toy_images"
+    assert card.provenance["experiment"] == "tiny"
+    assert len(card.provenance["runs"].split()) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"method": "tripplet"}, 'did you mean "triplet"'),
+        ({"method": "triplet", "rerun": 2}, "there is no rerun 2; the experiment has 0 to 1"),
+        ({"method": "triplet", "fold": 5}, "there is no fold 5"),
+    ],
+)
+def test_what_is_not_there_gets_one_line(
+    finished: Path, tmp_path: Path, options: dict[str, Any], line: str
+) -> None:
+    with pytest.raises(UsageError, match=line):
+        export_model(finished, tmp_path, plugins=(TOY_PLUGIN,), **options)
+
+
+def test_a_folder_without_records_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="holds no levelfield experiment"):
+        export_model(tmp_path, tmp_path / "model", method="triplet")

@@ -1,0 +1,82 @@
+"""Own photos with few classes: presets adapt to them and say so; without that, errors name the key to set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import levelfield as lf
+from levelfield.compare import collect
+from levelfield.errors import UsageError
+from levelfield.protocol import resolve
+from levelfield.reports import warnings
+
+BATCH = {"size": 24, "samples_per_class": 2, "samples_per_class_classification": 1}
+
+
+def experiment(tiny: dict[str, Any], **batch: Any) -> lf.Experiment:
+    """6 training classes in a fold, where batches want 12 or 24."""
+    return lf.Experiment.build(**{**tiny, "batch": {**BATCH, **batch}})
+
+
+def test_samples_per_class_adapt_to_the_classes_there_are(tiny: dict[str, Any]) -> None:
+    resolved = resolve(experiment(tiny, adapt=True))
+    assert [method.with_samples(resolved.experiment.batch) for method in resolved.methods] == [4, 4, 4]
+    few = "because the smallest training fold has 6 classes."
+    assert resolved.notes == (
+        f"contrastive: batches hold 4 samples per class instead of 2, {few}",
+        f"triplet: batches hold 4 samples per class instead of 2, {few}",
+        f"normalized_softmax: batches hold 4 samples per class instead of 1, {few}",
+    )
+
+
+def test_what_was_adapted_is_in_the_report(tiny: dict[str, Any], tmp_path: Path) -> None:
+    values = {**tiny, "batch": {**BATCH, "adapt": True}, "methods": ["triplet"], "search": {"trials": 1}}
+    root = lf.run(lf.Experiment.build(**values), tmp_path / "out")
+    assert any("triplet: batches hold 4 samples per class" in line for line in warnings(collect(root)))
+
+
+def test_an_adapted_run_is_the_run_that_says_so_itself(tiny: dict[str, Any]) -> None:
+    adapted, explicit = (
+        resolve(experiment(tiny, **options))
+        for options in (
+            {"adapt": True},
+            {"samples_per_class": 4, "samples_per_class_classification": 4},
+        )
+    )
+    for one, other in zip(adapted.methods, explicit.methods, strict=True):
+        specs = [r.run_spec(m, {}, fold=0, seed=0) for r, m in ((adapted, one), (explicit, other))]
+        assert specs[0].recipe == specs[1].recipe
+
+
+@pytest.mark.parametrize(
+    ("method", "key"),
+    [
+        ("triplet", "batch.samples_per_class to 4"),
+        ("normalized_softmax", "batch.samples_per_class_classification to 4"),
+        ({"name": "triplet", "samples_per_class": 2}, "methods: samples_per_class to 4"),
+    ],
+)
+def test_without_adapting_the_error_names_the_key_to_set(method: Any, key: str, tiny: dict[str, Any]) -> None:
+    values = {**tiny, "batch": BATCH, "methods": [method]}
+    with pytest.raises(
+        UsageError, match=rf"needs .* classes, .*; set {key}, or batch.adapt to true"
+    ) as caught:
+        resolve(lf.Experiment.build(**values))
+    assert "\n" not in str(caught.value)
+
+
+def test_batches_that_nothing_can_fill_are_refused(tiny: dict[str, Any]) -> None:
+    values = {**tiny, "batch": {"size": 23, "samples_per_class": 1, "adapt": True}, "methods": ["arcface"]}
+    resolve(lf.Experiment.build(**values))  # 23 samples of one class: odd, but it can be done
+    with pytest.raises(UsageError, match=r"set batch\.size to a number"):
+        resolve(
+            lf.Experiment.build(**{**values, "batch": {"size": 9, "samples_per_class_classification": 10}})
+        )
+
+
+@pytest.mark.parametrize("preset", ["laptop", "laptop-tail", "demo"])
+def test_presets_for_everyone_adapt(preset: str) -> None:
+    assert lf.Experiment.build(name="mine", preset=preset).batch.adapt

@@ -1,0 +1,47 @@
+"""Search luck: one method searched several times, judged against itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import levelfield as lf
+from levelfield.cli._app import run_app
+from levelfield.errors import UsageError
+from levelfield.studies import search_luck
+
+
+@pytest.fixture
+def quick(tiny: dict[str, Any]) -> dict[str, Any]:
+    tiny["training"] = {"iterations_per_epoch": 2, "max_epochs": 1, "evaluate_every": 1, "patience": None}
+    return tiny
+
+
+def test_every_search_is_judged_as_a_method_of_its_own(quick: dict[str, Any], tmp_path: Path) -> None:
+    found = search_luck.run(lf.Experiment.build(**quick), tmp_path, method="triplet", repeats=3)
+    assert (found.method, found.trials, found.reruns, len(found.means)) == ("triplet", 2, 2, 3)
+    assert found.pairs == 3 and 0 <= found.different <= 3
+    assert found.between > 0, "three searches have three choices"
+    assert "3 searches of 2 trials" in (tmp_path / "search-luck.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"), [({"method": "tripel"}, "triplet"), ({"repeats": 1}, "2 or more")]
+)
+def test_bad_input(quick: dict[str, Any], tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        search_luck.run(lf.Experiment.build(**quick), tmp_path, **options)
+
+
+def test_power_answers_from_the_records(
+    quick: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = lf.run(lf.Experiment.build(**quick), tmp_path / "runs")
+    assert run_app(["power", str(root), "--difference", "50"]) == 0
+    text = capsys.readouterr().out
+    assert "3 methods, 12 test classes, 2 reruns" in text and "To find 50.00 points" in text
+    assert "Luck in the search is unknown" in text
+    assert run_app(["power", str(root), "--difference", "0.001"]) == 0
+    assert "No number of reruns" in capsys.readouterr().out
