@@ -17,6 +17,7 @@ from levelfield.records import (
     Rerun,
     Revision,
     Search,
+    SearchLuck,
     Selection,
     Store,
     Trial,
@@ -149,6 +150,7 @@ class Comparison:
         ledger: Every opening of the test set.
         revisions: The experiment from one edit to the next.
         notes: What was adapted to the data, one sentence each.
+        luck: What studies of search luck on this dataset and trunk found, those whose folders lie beside.
     """
 
     experiment: Experiment
@@ -160,6 +162,7 @@ class Comparison:
     ledger: tuple[LedgerLine, ...]
     revisions: tuple[Revision, ...]
     notes: tuple[str, ...] = ()
+    luck: tuple[SearchLuck, ...] = ()
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -197,7 +200,13 @@ def collect(root: str | Path) -> Comparison:
         ledger=tuple(store.ledger()),
         revisions=tuple(store.revisions()),
         notes=index.notes,
+        luck=tuple(found for found in store.search_luck_nearby() if _same_data(found, index.experiment)),
     )
+
+
+def _same_data(luck: SearchLuck, experiment: Experiment) -> bool:
+    ours = (experiment.dataset.name, experiment.trunk.name, experiment.trunk.mode)
+    return (luck.dataset, luck.trunk, luck.mode) == ours and luck.metric == experiment.training.metric
 
 
 def _result(store: Store, index: Index, name: str) -> Result:

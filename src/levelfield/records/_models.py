@@ -229,6 +229,38 @@ class LedgerHead(Record):
     last: str
 
 
+class SearchLuck(Record):
+    """What the searches of one method found, by the metric that they were tuned for.
+
+    Attributes:
+        dataset: Its name.
+        trunk: Its name.
+        mode: How much of the trunk is trained.
+        method: Its name.
+        metric: What ``means`` are of.
+        trials: Of one search.
+        reruns: Of each search's choice.
+        means: Test score of each search's choice, the mean over its reruns.
+        between: Standard deviation of the searches' scores.
+        within: Standard deviation of one rerun's score, within searches.
+        pairs: Pairs of searches.
+        different: Pairs that a comparison without repeats would have called different.
+    """
+
+    dataset: str
+    trunk: str
+    mode: str
+    method: str
+    metric: str
+    trials: int
+    reruns: int
+    means: tuple[float, ...]
+    between: float
+    within: float
+    pairs: int
+    different: int
+
+
 class Revision(Record):
     """The experiment as it stood at a time, with the hashes of its plug-ins."""
 
