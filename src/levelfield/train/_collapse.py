@@ -33,14 +33,14 @@ def collapse_of(lines: Sequence[EpochLine], metric: str, *, sign: int, margins: 
     if not trained or sign * (trained[-1].scores[metric] - lines[0].scores[metric]) > 0:
         return ""
     losses = [line.loss for line in trained if line.loss is not None]
-    alike = trained[-1].alike
-    if alike is not None and alike >= ALIKE:
-        return _alike(alike, losses[-1], margins)
     if not any(losses):
         return (
             "the loss was 0 in every epoch: batches or miner give no tuples, or all of them meet the margin "
             "from the start; take more samples per class, a miner that finds some, or a larger margin"
         )
+    alike = trained[-1].alike
+    if alike is not None and alike >= ALIKE:
+        return _alike(alike, losses[-1], margins)
     if len(losses) > 2 and max(losses) - min(losses) <= STUCK * abs(losses[-1]):
         return (
             f"the loss stays at {losses[-1]:.4g}: the learning rate is too low, or the loss has no gradient "
