@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 from torch import Tensor
-from torchvision.transforms.v2.functional import resize as torchvision_resize
 from torchvision.transforms import RandomResizedCrop, Resize
 from torchvision.transforms.functional import pil_to_tensor
+from torchvision.transforms.v2.functional import resize as torchvision_resize
 
 from levelfield.data import transforms
 from levelfield.data.transforms._boxes import random_resized_boxes
