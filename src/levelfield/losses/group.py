@@ -33,8 +33,8 @@ class Group(ClassificationLoss):
 
     Every sample starts with the probabilities ``softmax((W x + b) / temperature)`` of the classes, the
     anchors with their own label for certain. Replicator dynamics multiply them by what similar samples say,
-    ``p <- p (S p)``, and let them sum to one again; S is the correlation of the embeddings' components where that
-    is above zero. The loss is ``-log p`` at the sample's class, plus the cross-entropy of ``W x + b``.
+    ``p <- p (S p)``, and let them sum to one again; S is the correlation of the embeddings' components where
+    that is above zero. The loss is ``-log p`` at the sample's class, plus the cross-entropy of ``W x + b``.
 
     As in the authors' code the first samples of each class in the batch are its anchors, so their order
     matters; S has ones on its diagonal, and 1e-12 is added to p. Theirs runs one iteration, and has another
