@@ -94,15 +94,15 @@ class Contextual(RankingLoss):
     def _contextual_similarity(self, similarity: Tensor) -> Tensor:
         """The similarity c of all pairs, B x B."""
         size = len(similarity)
-        near = _Neighbours.apply(similarity, min(self.neighbours, size), self.epsilon)
-        closest = _Neighbours.apply(similarity, min(self.neighbours // 2, size), self.epsilon)
+        near: Tensor = _Neighbours.apply(similarity, min(self.neighbours, size), self.epsilon)
+        closest: Tensor = _Neighbours.apply(similarity, min(self.neighbours // 2, size), self.epsilon)
         number = near.sum(1, keepdim=True)
         common = products(near)
         lacking = common + (size - number - number.T)  # how many are neighbours of neither
         inside, outside = number.detach(), (size - number).detach().clamp(min=1)
         weights = (common / inside + lacking / outside) * near / 2
         mutual = closest * closest.T
-        context = _Product.apply(mutual, weights) / mutual.sum(1, keepdim=True)
+        context: Tensor = _Product.apply(mutual, weights) / mutual.sum(1, keepdim=True)
         return (context + context.T) / 2
 
 

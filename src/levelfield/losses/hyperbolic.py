@@ -72,7 +72,8 @@ class Hyperbolic(EmbeddingLoss):
     def _distances(self, vectors: Tensor) -> Tensor:
         """The geodesic distances of all rows: B x D gives B x B."""
         root = math.sqrt(self.curvature)
-        lengths = torch.linalg.vector_norm(vectors, dim=1, keepdim=True).clamp(max=self.clip_radius) * root
+        norms: Tensor = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
+        lengths = norms.clamp(max=self.clip_radius) * root
         stretch = lengths.cosh()  # 1 / sqrt(1 - c |y|^2), without the difference of almost equal numbers
         apart = euclidean(unit(vectors) * lengths.tanh())  # sqrt(c) |y - z|
         return (apart * stretch * stretch.T).asinh() * (2 / root)
