@@ -17,6 +17,36 @@ def embeddings(count=7, seed=0):
     return torch.randn(count, 4, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
+def batch_of(name, x):
+    """What the regulariser sees besides the embeddings, by keyword."""
+    known = {
+        "labels": torch.arange(len(x)) % 3,
+        "proxies": torch.eye(3, x.shape[1], dtype=x.dtype) + 0.1,
+    }
+    return {key: known[key] for key in regularisers.registry[name].card.sees}
+
+
+def slow_margins(x, labels, *, positive_margin, negative_margin):
+    short, close = [], []
+    for i in range(len(x)):
+        for j in range(len(x)):
+            cosine = torch.cosine_similarity(x[i], x[j], dim=0)
+            if i != j and labels[i] == labels[j] and cosine < positive_margin:
+                short.append(positive_margin - cosine)
+            if labels[i] != labels[j] and cosine > negative_margin:
+                close.append(cosine - negative_margin)
+    return sum(sum(part) / len(part) for part in (short, close) if part)
+
+
+def slow_rate(x, factor):
+    """Half the log of the determinant, by the eigenvalues of the D x D matrix of outer products."""
+    matrix = torch.eye(x.shape[1], dtype=x.dtype)
+    for row in x:
+        direction = row / row.norm()
+        matrix = matrix + factor * torch.outer(direction, direction)
+    return 0.5 * sum(math.log(value) for value in torch.linalg.eigvalsh(matrix).tolist())
+
+
 def slow_koleo(x):
     points = x / x.norm(dim=1, keepdim=True)
     total = 0.0
@@ -27,12 +57,60 @@ def slow_koleo(x):
 
 
 def test_names_are_the_issue_s():
-    assert NAMES == ["koleo", "l2", "zero_mean"]
+    assert NAMES == [
+        "anti_collapse",
+        "anti_collapse_proxies",
+        "koleo",
+        "l2",
+        "threshold_consistent_margin",
+        "zero_mean",
+    ]
 
 
 def test_koleo_equals_the_loops():
     x = embeddings()
     assert regularisers.create("koleo")(x).item() == pytest.approx(slow_koleo(x), abs=1e-6)
+
+
+@pytest.mark.parametrize("margins", [(0.9, 0.5), (0.2, -0.3), (-1.0, 1.0)])
+def test_threshold_consistent_margin_equals_the_loops_and_pytorch_metric_learning(margins):
+    peers = pytest.importorskip("pytorch_metric_learning.losses")
+    x, labels = embeddings().requires_grad_(), torch.tensor([0, 0, 1, 1, 1, 2, 0])
+    options = {"positive_margin": margins[0], "negative_margin": margins[1]}
+    value = regularisers.create("threshold_consistent_margin", **options)(x, labels=labels)
+    expected = slow_margins(x, labels, **options)
+    assert value.item() == pytest.approx(float(expected), abs=1e-9)
+    theirs = peers.ThresholdConsistentMarginLoss(margin_plus=margins[0], margin_minus=margins[1])(x, labels)
+    assert value.item() == pytest.approx(float(theirs), abs=1e-9)
+    if margins != (-1.0, 1.0):
+        wanted = torch.autograd.grad(expected, x)
+        torch.testing.assert_close(torch.autograd.grad(value, x), wanted)
+
+
+@pytest.mark.parametrize("count", [3, 7])  # fewer and more samples than dimensions: two ways to compute
+def test_anti_collapse_equals_the_eigenvalues(count):
+    x = embeddings(count)
+    rate = slow_rate(x, 4 / (count * 0.3))
+    create = regularisers.create
+    assert create("anti_collapse", epsilon_squared=0.3)(x).item() == pytest.approx(-rate)
+    exponential = create("anti_collapse", epsilon_squared=0.3, form="exponential")(x)
+    assert exponential.item() == pytest.approx(math.exp(-rate))
+
+
+def test_anti_collapse_of_proxies_takes_those_of_the_batch_or_all():
+    x, proxies, labels = embeddings(), embeddings(5, seed=1), torch.tensor([0, 0, 3, 3, 4, 0, 0])
+    name = "anti_collapse_proxies"
+    batch = regularisers.create(name)(x, labels=labels, proxies=proxies)
+    assert batch.item() == pytest.approx(-slow_rate(proxies[[0, 3, 4]], 4 / (3 * 0.5)))
+    everyone = regularisers.create(name, of="all")(x, labels=labels, proxies=proxies)
+    assert everyone.item() == pytest.approx(-slow_rate(proxies, 4 / (5 * 0.5)))
+    code = regularisers.create(name, form="exponential")(x, labels=labels, proxies=proxies)
+    assert code.item() == pytest.approx(math.exp(-slow_rate(proxies[[0, 3, 4]], 3 / (4 * 0.5))))
+
+
+def test_anti_collapse_is_lower_the_more_directions_there_are():
+    values = [regularisers.create("anti_collapse")(torch.eye(4)[: 4 // n].repeat(n, 1)) for n in (1, 2, 4)]
+    assert values[0] < values[1] < values[2]
 
 
 def test_l2_and_zero_mean_equal_pytorch_metric_learning():
@@ -44,7 +122,9 @@ def test_l2_and_zero_mean_equal_pytorch_metric_learning():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_gradcheck(name):
-    assert torch.autograd.gradcheck(regularisers.create(name), embeddings().requires_grad_())
+    x = embeddings().requires_grad_()
+    others = batch_of(name, x)
+    assert torch.autograd.gradcheck(lambda x: regularisers.create(name)(x, **others), x)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -56,7 +136,7 @@ def test_finite_where_there_is_nothing_to_spread(name, where):
         "one": torch.ones(1, 3),
         "none": torch.ones(0, 3),
     }[where].requires_grad_()
-    value = regularisers.create(name)(x)
+    value = regularisers.create(name)(x, **batch_of(name, x))
     value.backward()
     assert torch.isfinite(value)
     assert torch.isfinite(x.grad).all()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from torch import nn
 
+from levelfield.losses._classification import ClassificationLoss
 from levelfield.registry import Card, Registry
 
-__all__ = ["LossCard", "create", "register", "registry"]
+__all__ = ["ClassificationLoss", "LossCard", "create", "has_proxies", "register", "registry"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,3 +48,16 @@ def create(name: str, /, **options: Any) -> nn.Module:
     """
     loss: nn.Module = registry.create(name, **options)
     return loss
+
+
+def has_proxies(name: str) -> bool:
+    """Whether the loss called ``name`` owns ``weights`` (C x D) of one vector for each class.
+
+    Example:
+        >>> has_proxies("arcface"), has_proxies("soft_triple"), has_proxies("triplet")
+        (True, False, False)
+    """
+    target = registry[name].target
+    if not inspect.isclass(target) or not issubclass(target, ClassificationLoss):
+        return False
+    return target.vectors_per_class is ClassificationLoss.vectors_per_class

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from levelfield import batches, losses, miners
 from levelfield.errors import UsageError
+from levelfield.losses import regularisers
 from levelfield.methods._method import Method
 
 RHO_LOSSES = ("contrastive", "triplet", "margin", "snr_contrastive", "snr_triplet")
@@ -46,4 +47,21 @@ def _objections(method: Method, samples_per_class: int) -> list[str]:
         found.append(f"cross-batch memory serves losses of pairs, and {method.loss} is none; leave it out")
     if mixup and (memory or sampler.card.needs_bank):
         found.append("blended samples must not be remembered; use mixup without a memory or embedded sampler")
+    return found + _objections_to_regularisers(method)
+
+
+def _objections_to_regularisers(method: Method) -> list[str]:
+    names = {*method.fixed, *method.space}
+    found = []
+    for full in sorted(name for name in names if name.startswith("regulariser.")):
+        _, name, *option = full.split(".")
+        if option and f"regulariser.{name}" not in names:
+            found.append(f"{full} is set, but regulariser.{name} has no weight; set regulariser.{name} too")
+        if "proxies" in regularisers.registry[name].card.sees and not losses.has_proxies(method.loss):
+            found.append(
+                f"regulariser {name} works on one proxy for each class, and loss {method.loss} does not have "
+                "them; leave it out"
+            )
+        if "mixup.alpha" in names and "labels" in regularisers.registry[name].card.sees:
+            found.append(f"regulariser {name} goes by labels, and samples of mixup have two; leave one out")
     return found

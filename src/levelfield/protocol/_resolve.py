@@ -220,7 +220,7 @@ def recipe_of(method: Method, experiment: Experiment) -> Recipe:
         sources["miner"] = miners.registry[method.miner].source
     for name in {*method.fixed, *method.space}:
         prefix, _, regulariser = name.partition(".")
-        if prefix == "regulariser":
+        if prefix == "regulariser" and "." not in regulariser:
             sources[name] = regularisers.registry[regulariser].source
     return Recipe(
         loss=method.loss,

@@ -2,7 +2,7 @@
 
 Additions are hyperparameters like any other: ``mixup.alpha`` blends samples before the head,
 ``memory.capacity`` (from step ``memory.start`` on) compares the batch with past batches, and
-``regulariser.NAME`` is the weight of an embedding regulariser.
+``regulariser.NAME`` is the weight of a regulariser, ``regulariser.NAME.OPTION`` one of its options.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from torch import Tensor, nn
 from levelfield import losses, miners
 from levelfield.batches.cross_batch import CrossBatchMemory
 from levelfield.batches.mixup import mix
-from levelfield.losses import regularisers
 from levelfield.losses.global_batch import gather
-from levelfield.methods import part_options
+from levelfield.methods import chosen_regularisers, part_options
 from levelfield.models import Embedder
 from levelfield.records import RunSpec
 from levelfield.seeds import seed_for, torch_generator
+from levelfield.train._terms import Term
 
 
 class NotFiniteError(ArithmeticError):
@@ -43,10 +43,11 @@ class Objective(nn.Module):
         self._memory_start = int(memory.get("start", 0))
         capacity = int(memory.get("capacity", 0))
         self._memory = CrossBatchMemory(capacity, embedding_size) if capacity else None
-        self._regularisers = [
-            (float(weight), regularisers.create(name))
-            for name, weight in part_options(options, "regulariser").items()
-        ]
+        given = {"num_classes": num_classes, "embedding_size": embedding_size}
+        self.terms = nn.ModuleList(
+            Term(choice, **given, seed=seed_for(spec.seed, "regulariser", choice.name))
+            for choice in chosen_regularisers(options)
+        )
         self._steps = 0
 
     def start_epoch(self, epoch: int) -> None:
@@ -77,8 +78,8 @@ class Objective(nn.Module):
                 value = self._loss_with_memory(self._memory, embeddings, labels)
             else:
                 value = self._loss_of(embeddings, labels)
-        for weight, regulariser in self._regularisers:
-            value = value + weight * regulariser(embeddings)
+        for term in self.terms:
+            value = value + term(embeddings, labels, getattr(self.loss, "weights", None))
         return value, embeddings
 
     def _loss_of(self, embeddings: Tensor, labels: Tensor) -> Tensor:
@@ -111,6 +112,7 @@ class Objective(nn.Module):
         return {
             "loss": self.loss.state_dict(),
             "memory": {} if self._memory is None else self._memory.state_dict(),
+            "terms": self.terms.state_dict(),
             "steps": self._steps,
         }
 
@@ -119,6 +121,8 @@ class Objective(nn.Module):
         self.loss.load_state_dict(state["loss"])
         if self._memory is not None:
             self._memory.load_state_dict(state["memory"])
+        if "terms" in state:  # no run from before there was such a key has a term that learns
+            self.terms.load_state_dict(state["terms"])
         self._steps = state["steps"]
 
 

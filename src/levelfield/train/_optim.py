@@ -11,12 +11,19 @@ from torch import nn
 
 from levelfield.config import OptimizerSpec, ScheduleSpec, TrainingSpec
 from levelfield.models import Embedder
+from levelfield.train._terms import Term
 
 
 def create_optimizer(
-    spec: OptimizerSpec, *, embedder: Embedder, loss: nn.Module, loss_lr: float, train_trunk: bool
+    spec: OptimizerSpec,
+    *,
+    embedder: Embedder,
+    loss: nn.Module,
+    loss_lr: float,
+    train_trunk: bool,
+    terms: Iterable[Term] = (),
 ) -> torch.optim.Optimizer:
-    """An optimiser with up to three parameter groups: trunk, head, loss.
+    """An optimiser with up to three parameter groups: trunk, head, loss; and one for each term that learns.
 
     The loss's group is there only if the loss owns parameters; its weight decay is separate, because
     decaying proxies or a learned margin changes the method, not the network.
@@ -27,6 +34,7 @@ def create_optimizer(
         _group("trunk", own["trunk"] if train_trunk else [], spec.lr, spec.weight_decay),
         _group("head", own["head"], head_lr, spec.weight_decay),
         _group("loss", (p for p in loss.parameters() if p.requires_grad), loss_lr, spec.loss_weight_decay),
+        *(_group(f"regulariser {t.name}", t.parameters(), t.lr or spec.lr, 0.0) for t in terms),
     ]
     groups = [group for group in groups if group["params"]]
     match spec.name:
