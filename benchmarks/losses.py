@@ -139,6 +139,7 @@ ROWS = [
     Row("proxy_anchor", "ProxyAnchorLoss", bar=1, classes=True),
     Row("proxy_proxy", classes=True),
     Row("circle_class", classes=True),
+    Row("hist", classes=True),
     Row("cross_entropy", classes=True),
 ]
 

@@ -28,6 +28,17 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "method": {"name": "x", "loss": "contrastive", "set": {"memory.capacity": 32, "memory.start": 2}}
     },
     "regularised": {"method": {"name": "x", "loss": "npair", "set": {"regulariser.koleo": 0.1}}},
+    "a regulariser that learns": {
+        "method": {
+            "name": "x",
+            "loss": "proxy_anchor",
+            "set": {
+                "regulariser.non_isotropy": 1.0,
+                "regulariser.non_isotropy.width": 8,
+                "regulariser.non_isotropy.lr": 0.01,
+            },
+        }
+    },
     "proxies": {"method": {"name": "soft_triple"}},
     "embedded sampler": {"method": {"name": "x", "loss": "triplet", "sampler": "gc"}},
     "frozen": {"trunk": {"name": "conv4", "width": 4, "in_channels": 1, "mode": "frozen", "views": 2}},

@@ -9,9 +9,10 @@ from typing import Any, Literal
 from torch import nn
 
 from levelfield.losses._classification import ClassificationLoss
+from levelfield.losses._module import Loss
 from levelfield.registry import Card, Registry
 
-__all__ = ["ClassificationLoss", "LossCard", "create", "has_proxies", "register", "registry"]
+__all__ = ["ClassificationLoss", "Loss", "LossCard", "create", "has_proxies", "register", "registry"]
 
 
 @dataclass(frozen=True, kw_only=True)

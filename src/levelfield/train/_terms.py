@@ -28,6 +28,6 @@ class Term(nn.Module):
         self._regulariser = regularisers.create(choice.name, **choice.options, **given)
 
     def forward(self, embeddings: Tensor, labels: Tensor, proxies: Tensor | None) -> Tensor:
-        """The weighed term (a scalar) for embeddings (B x D) with labels (B), and a loss's proxies (C x D)."""
+        """The weighed term, a scalar, of embeddings (B x D), labels (B) and a loss's proxies (C x D)."""
         known = {"labels": labels, "proxies": proxies}
         return self._weight * self._regulariser(embeddings, **{name: known[name] for name in self._sees})

@@ -1,4 +1,4 @@
-"""Terms that can be added to any loss: a function of the embeddings, or a module that learns; one file each."""
+"""Terms that can be added to a loss: a function of the embeddings, or a module that learns; one file each."""
 
 from __future__ import annotations
 

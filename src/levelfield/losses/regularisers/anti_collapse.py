@@ -20,8 +20,8 @@ def anti_collapse(
 ) -> Tensor:
     """Minus the coding rate of the embeddings, in nats: it falls as they spread over more directions.
 
-    The rate of m unit vectors Z (m x D) is ``1/2 log det(I + D / (m epsilon_squared) Z'Z)``, the bits it takes
-    to store them up to an error of epsilon. The paper maximises it; its public code minimises ``exp(-rate)``
+    The rate of m unit vectors Z (m x D) is ``1/2 log det(I + D / (m epsilon_squared) Z'Z)``, what it takes to
+    store them up to an error of epsilon. The paper maximises it; its public code minimises ``exp(-rate)``
     (``form="exponential"``), and writes 0.5 where the rate has the square of epsilon. For the paper's form on
     proxies there is ``anti_collapse_proxies``.
 
@@ -47,7 +47,7 @@ def anti_collapse_proxies(
     """Minus the coding rate of the proxies of the batch's classes, or of all classes.
 
     See ``anti_collapse``. With ``form="exponential"`` it is what the public code minimises: ``exp(-r)`` with
-    ``r = 1/2 log det(I + m / (D epsilon_squared) Z'Z)``, whose factor is not that of the rate but turned over.
+    ``r = 1/2 log det(I + m / (D epsilon_squared) Z'Z)``, whose factor is that of the rate turned over.
 
     Example:
         >>> x, y = torch.zeros(2, 2), torch.tensor([0, 1])
@@ -62,7 +62,7 @@ def anti_collapse_proxies(
 
 
 def _loss(points: Tensor, factor: float, form: str) -> Tensor:
-    """From the rate 1/2 log det(I + factor Z'Z), by whichever of Z'Z and ZZ' is smaller: both give the same."""
+    """From the rate 1/2 log det(I + factor Z'Z), by the smaller of Z'Z and ZZ': both give the same."""
     with torch.autocast(points.device.type, enabled=False):
         gram = points @ points.T if len(points) < points.shape[1] else points.T @ points
         matrix = factor * gram + torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
