@@ -32,14 +32,14 @@ class Hist(ClassificationLoss):
 
     Each class has a mean on the sphere and a variance for each dimension, ``exp(relu6(log_variances))``; d is
     the squared Mahalanobis distance of a unit embedding to a class. The distribution loss is the
-    cross-entropy of ``-tau d``. The classes of the batch are the edges of a hypergraph of its samples: a sample belongs to
-    its own class's edge by 1 and to another's by ``exp(-alpha d)``. Two hypergraph convolutions
-    ``G (x W + b)``, with ``G = Dv^-1/2 H De^-1 H' Dv^-1/2``, batch normalisation and a leaky ReLU between
-    them, classify the samples once more; that cross-entropy is added.
+    cross-entropy of ``-tau d``. The classes of the batch are the edges of a hypergraph of its samples: a
+    sample belongs to its own class's edge by 1 and to another's by ``exp(-alpha d)``. Two hypergraph
+    convolutions ``G (x W + b)``, with ``G = Dv^-1/2 H De^-1 H' Dv^-1/2``, batch normalisation and a leaky
+    ReLU between them, classify the samples once more; that cross-entropy is added.
 
     The authors normalise embeddings by layer norm, which makes them sqrt(D) long; so long are the unit
-    vectors here that enter the network. Where their softmax rounds to zero they drop the sample, here it counts. A
-    batch of one sample is normalised by the moving averages, as in evaluation mode.
+    vectors here that enter the network. Where their softmax rounds to zero they drop the sample, here it
+    counts. A batch of one sample is normalised by the moving averages, as in evaluation mode.
 
     Example:
         >>> loss = Hist(num_classes=2, embedding_size=2, hypergraph_weight=0.0, tau=1.0)
