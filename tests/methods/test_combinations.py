@@ -125,6 +125,21 @@ def test_every_regulariser_trains_with_every_loss_that_has_what_it_sees(loss: st
             4,
             "samples of mixup have two",
         ),
+        (
+            {"name": "x", "loss": "cross_entropy", "set": {"synthesis.memvir": 2}},
+            1,
+            "cannot take more than it has",
+        ),
+        (
+            {
+                "name": "x",
+                "loss": "arcface",
+                "set": {"synthesis.memvir": 2, "synthesis.proxy_synthesis": 0.5},
+            },
+            1,
+            "one synthesis to a method",
+        ),
+        ({"name": "x", "loss": "arcface", "set": {"synthesis.memvir.gap": 2}}, 1, "set synthesis.memvir too"),
     ],
 )
 def test_senseless_combinations_are_refused_with_a_reason(

@@ -39,6 +39,16 @@ VARIANTS: dict[str, dict[str, Any]] = {
             },
         }
     },
+    "virtual classes of a memory": {
+        "method": {
+            "name": "x",
+            "loss": "normalized_softmax",
+            "set": {"synthesis.memvir": 2, "synthesis.memvir.gap": 1, "synthesis.memvir.start": 1},
+        }
+    },
+    "synthetic proxies": {
+        "method": {"name": "x", "loss": "proxy_anchor", "set": {"synthesis.proxy_synthesis": 1.0}}
+    },
     "proxies": {"method": {"name": "soft_triple"}},
     "embedded sampler": {"method": {"name": "x", "loss": "triplet", "sampler": "gc"}},
     "frozen": {"trunk": {"name": "conv4", "width": 4, "in_channels": 1, "mode": "frozen", "views": 2}},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -47,6 +48,8 @@ class Hist(ClassificationLoss):
         >>> loss.compute(torch.eye(2), torch.tensor([0, 1]), torch.eye(2))  # log(1 + exp(-2))
         tensor(0.1269, grad_fn=<AddBackward0>)
     """
+
+    takes_more_classes: ClassVar[bool] = False
 
     tau: float = 32.0
     """Multiplies the distances in the softmax of the distribution loss."""

@@ -11,6 +11,7 @@ from levelfield.methods._method import (
     RegulariserChoice,
     apply_spec,
     chosen_regularisers,
+    chosen_synthesis,
     part_options,
 )
 from levelfield.methods._sense import check_sense
@@ -22,6 +23,7 @@ __all__ = [
     "RegulariserChoice",
     "check_sense",
     "chosen_regularisers",
+    "chosen_synthesis",
     "names",
     "part_options",
     "register",

@@ -12,7 +12,7 @@ from pydantic import Field
 from levelfield import batches, losses, miners
 from levelfield.config import BatchSpec, MethodSpec
 from levelfield.errors import UsageError, did_you_mean
-from levelfield.losses import regularisers
+from levelfield.losses import regularisers, synthesis
 from levelfield.options import Positive, annotation_of, check_value
 from levelfield.space import Choice, Dimension, Float, Int, Space, Value, describe, values_of
 
@@ -32,7 +32,8 @@ class Method:
     Hyperparameters have flat names: a loss's own (``margin``), ``miner.NAME``, ``sampler.NAME``, ``loss_lr``
     for the learning rate of the loss's own parameters, and the additions ``mixup.alpha``,
     ``memory.capacity``, ``memory.start`` and ``regulariser.NAME`` (a weight; its options are
-    ``regulariser.NAME.OPTION``), which are off unless set or searched.
+    ``regulariser.NAME.OPTION``) and ``synthesis.NAME`` (an amount, with options likewise), which are off
+    unless set or searched.
 
     Attributes:
         name: What reports call it.
@@ -84,7 +85,7 @@ class Method:
         reserved |= {"labels", "batch_size", "samples_per_class"}
         found = batches.registry[self.sampler].parameters
         names += [f"sampler.{name}" for name in found if name not in reserved]
-        return [*names, *ADDITIONS, *_regulariser_parameters()]
+        return [*names, *ADDITIONS, *_regulariser_parameters(), *_synthesis_parameters()]
 
     def defaults(self, dataset: str = "") -> dict[str, Value]:
         """The papers' values for everything in the space, those for ``dataset`` where they are given."""
@@ -139,6 +140,12 @@ class Method:
             case str() if part.startswith("regulariser."):
                 entry = regularisers.registry[part.removeprefix("regulariser.")]
                 annotation = Positive if option == "lr" else annotation_of(entry.target, option)
+            case "synthesis":
+                made = synthesis.registry[option]
+                annotation = annotation_of(made.target, made.card.amount)
+            case str() if part.startswith("synthesis."):
+                made = synthesis.registry[part.removeprefix("synthesis.")]
+                annotation = annotation_of(made.target, option)
             case _:
                 annotation = ADDITIONS.get(name, Positive)
         typed: Value = check_value(value, annotation, name=f"method {self.name}: {name}")
@@ -170,6 +177,30 @@ def chosen_regularisers(hyperparameters: Mapping[str, Value]) -> list[Regularise
         lr = options.pop("lr", regularisers.registry[name].card.lr)
         chosen.append(RegulariserChoice(name, float(given[name]), options, None if lr is None else float(lr)))
     return chosen
+
+
+def chosen_synthesis(hyperparameters: Mapping[str, Value]) -> tuple[str, dict[str, Value]] | None:
+    """The name and the options of the synthesis that flat hyperparameters name; None if they name none.
+
+    Example:
+        >>> chosen_synthesis({"synthesis.memvir": 5, "synthesis.memvir.gap": 1})
+        ('memvir', {'steps': 5, 'gap': 1})
+    """
+    given = part_options(hyperparameters, "synthesis")
+    for name in sorted(name for name in given if "." not in name):
+        amount = {synthesis.registry[name].card.amount: given[name]}
+        return name, amount | part_options(hyperparameters, f"synthesis.{name}")
+    return None
+
+
+def _synthesis_parameters() -> list[str]:
+    """``synthesis.NAME`` and ``synthesis.NAME.OPTION`` of every synthesis."""
+    names = []
+    for name in synthesis.registry.names():
+        entry = synthesis.registry[name]
+        options = [option for option in entry.parameters if option != entry.card.amount]
+        names += [f"synthesis.{name}", *(f"synthesis.{name}.{option}" for option in options)]
+    return names
 
 
 def _regulariser_parameters() -> list[str]:
