@@ -126,6 +126,7 @@ ROWS = [
     Row("nca", "NCALoss"),
     Row("smooth_ap"),
     Row("recall_at_k"),
+    Row("embedding_expansion"),
     Row("proxy_nca", "ProxyNCALoss", bar=1, classes=True, options={"include_positive": True}),
     Row("proxy_nca_pp", classes=True),
     Row("normalized_softmax", "NormalizedSoftmaxLoss", bar=1, classes=True),

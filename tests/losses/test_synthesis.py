@@ -36,7 +36,7 @@ def what_is_made(name, batch, **options):
 
 
 def test_names():
-    assert synthesis.registry.names() == ["memvir", "proxy_synthesis"]
+    assert synthesis.registry.names() == ["memvir", "metrix", "proxy_synthesis"]
 
 
 @pytest.mark.parametrize("ratio", [1.0, 0.5])
@@ -110,3 +110,47 @@ def test_every_loss_that_says_so_takes_more_classes(name, made, labels):
 def test_the_losses_are_the_ones_with_proxies_of_unit_length():
     assert {"normalized_softmax", "proxy_nca", "proxy_anchor", "cosface", "arcface"} <= set(LOSSES)
     assert not {"cross_entropy", "hist", "adaface", "sphereface", "soft_triple", "triplet"} & set(LOSSES)
+
+
+@pytest.mark.parametrize("blend", ["positive", "anchor"])
+@pytest.mark.parametrize("negatives", [1, 2, 50])
+def test_metrix_with_the_contrastive_loss_equals_the_loops(blend, negatives):
+    x, labels = draw(len(LABELS)).requires_grad_(), torch.tensor(LABELS)
+    loss = losses.create("contrastive", reduction="mean", neg_margin=1.5)
+    metrix = synthesis.create("metrix", weight=0.7, negatives=negatives, blend=blend)
+    value = metrix(
+        Samples(x, labels), lambda s: loss(s.embeddings, s.labels, s.tuples), generator=generator()
+    )
+    random = generator()
+    share = beta(2.0, 2.0, generator=random)
+    luck = torch.rand(len(x), len(x), generator=random)
+    v = [row / row.norm() for row in x]
+    pulls, pushes = [], []
+    for a, label in enumerate(LABELS):
+        positives = [j for j in range(len(v)) if j != a and LABELS[j] == label]
+        rivals = [j for j in range(len(v)) if LABELS[j] != label]
+        if not positives:
+            continue
+        p = a if blend == "anchor" else max(positives, key=lambda j: luck[a, j])
+        for n in sorted(rivals, key=lambda j: -float(v[a].detach() @ v[j].detach()))[:negatives]:
+            mixed = share * v[p] + (1 - share) * v[n]
+            gap = (v[a] - mixed / mixed.norm()).norm()
+            pulls.append(share * gap)
+            pushes.append((1 - share) * (1.5 - gap).clamp(min=0))
+    expected = loss(x, labels) + 0.7 * (sum(pulls) + sum(pushes)) / len(pulls)
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close(torch.autograd.grad(value, x), torch.autograd.grad(expected, x))
+
+
+@pytest.mark.parametrize("name", ["contrastive", "multi_similarity"])
+@pytest.mark.parametrize("labels", [LABELS, [2, 2], [0, 1], [0], []], ids=str)
+def test_metrix_stays_finite(name, labels):
+    x = draw(len(labels)).requires_grad_()
+    loss = losses.create(name)
+    batch = Samples(x, torch.tensor(labels, dtype=torch.int64))
+    for seed in range(3):
+        value = synthesis.create("metrix")(
+            batch, lambda s: loss(s.embeddings, s.labels, s.tuples), generator=generator(seed)
+        )
+        assert torch.isfinite(value)
+        assert torch.isfinite(torch.autograd.grad(value, x)[0]).all()

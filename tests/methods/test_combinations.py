@@ -139,6 +139,7 @@ def test_every_regulariser_trains_with_every_loss_that_has_what_it_sees(loss: st
             1,
             "one synthesis to a method",
         ),
+        ({"name": "x", "loss": "ntxent", "set": {"synthesis.metrix": 0.4}}, 4, "is defined for contrastive"),
         ({"name": "x", "loss": "arcface", "set": {"synthesis.memvir.gap": 2}}, 1, "set synthesis.memvir too"),
     ],
 )

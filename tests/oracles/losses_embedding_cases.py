@@ -46,6 +46,9 @@ CASES = [
     Case("ntxent", {"temperature": 1.0, "reduction": "sum"}),
     Case("supcon"),
     Case("supcon", {"temperature": 0.0002, "reduction": "sum"}),
+    Case("embedding_expansion"),
+    Case("embedding_expansion", {"points": 0, "margin": 0.0}),
+    Case("embedding_expansion", {"points": 3, "margin": 0.5}),
     Case("margin", {"beta": 1.25}),
     Case("margin", {"margin": -0.02, "beta": 0.625, "nu": 0.1, "reduction": "mean"}),
     Case("fastap"),
@@ -80,7 +83,7 @@ CASES = [
     Case("recall_at_k", {"k": (1, 3), "rank_temperature": 0.1}),
 ]
 
-RANKING = {"fastap", "smooth_ap", "recall_at_k"}
+RANKING = {"fastap", "smooth_ap", "recall_at_k", "embedding_expansion"}
 """The losses that take no miner."""
 
 MINED = [case for case in CASES if case.name not in RANKING and case.options.get("pairs") != "class"]

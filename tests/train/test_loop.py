@@ -49,6 +49,14 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "synthetic proxies": {
         "method": {"name": "x", "loss": "proxy_anchor", "set": {"synthesis.proxy_synthesis": 1.0}}
     },
+    "blended pairs": {
+        "method": {
+            "name": "x",
+            "loss": "contrastive",
+            "miner": "pair_margin",
+            "set": {"synthesis.metrix": 0.4},
+        }
+    },
     "proxies": {"method": {"name": "soft_triple"}},
     "embedded sampler": {"method": {"name": "x", "loss": "triplet", "sampler": "gc"}},
     "frozen": {"trunk": {"name": "conv4", "width": 4, "in_channels": 1, "mode": "frozen", "views": 2}},

@@ -76,7 +76,9 @@ def _objections_to_synthesis(method: Method) -> list[str]:
     for name in used:
         if f"synthesis.{name}" not in names:
             found.append(f"an option of synthesis {name} is set, but not how much; set synthesis.{name} too")
-        card = losses.registry[method.loss].card
+        card, defined = losses.registry[method.loss].card, synthesis.registry[name].card.losses
+        if defined and method.loss not in defined:
+            found.append(f"synthesis {name} is defined for {' and '.join(defined)}, not for {method.loss}")
         if synthesis.registry[name].card.needs == "pairs":
             if card.tuples != "pairs":
                 found.append(f"synthesis {name} makes pairs, and loss {method.loss} takes none; leave it out")

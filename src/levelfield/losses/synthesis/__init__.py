@@ -60,10 +60,12 @@ class SynthesisCard(Card):
 
     Attributes:
         needs: What the loss must work on: "proxies", one for each class, or "pairs".
+        losses: The losses it is defined for; empty means all that have what it needs.
         amount: Which option ``synthesis.NAME`` sets; it turns the synthesis on.
     """
 
     needs: Literal["proxies", "pairs"]
+    losses: tuple[str, ...] = ()
     amount: str
 
 
