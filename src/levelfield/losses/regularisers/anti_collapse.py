@@ -54,7 +54,7 @@ def anti_collapse_proxies(
         >>> anti_collapse_proxies(x, labels=y, proxies=torch.eye(2))
         tensor(-1.0986)
     """
-    rows = proxies if of == "all" else proxies[labels.unique()]
+    rows = proxies if of == "all" else proxies[torch.unique(labels)]
     points = unit(rows if rows.dtype == torch.float64 else rows.float())
     count, size = points.shape
     ratio = size / max(count, 1) if form == "rate" else count / size

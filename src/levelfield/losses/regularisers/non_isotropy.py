@@ -80,5 +80,5 @@ class NonIsotropy(Loss):
         with torch.autocast(embeddings.device.type, enabled=False):
             points, conditions = unit(embeddings.to(dtype)), unit(proxies.to(dtype))[labels]
             image, grown = self.flow(points, conditions)
-            surprise = 0.5 * image.square().sum(dim=1) - grown
+            surprise: Tensor = 0.5 * image.square().sum(dim=1) - grown
         return surprise.exp().mean() if self.form == "exponential" else surprise.mean()
