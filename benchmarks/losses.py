@@ -133,6 +133,7 @@ ROWS = [
     Row("pnp", "PNPLoss", bar=100, peer_options={"variant": "Dq"}),
     Row("contextual"),
     Row("hyperbolic"),
+    Row("embedding_expansion"),
     Row("proxy_nca", "ProxyNCALoss", bar=1, classes=True, options={"include_positive": True}),
     Row("proxy_nca_pp", classes=True),
     Row("normalized_softmax", "NormalizedSoftmaxLoss", bar=1, classes=True),
@@ -148,6 +149,7 @@ ROWS = [
     Row("proxy_anchor", "ProxyAnchorLoss", bar=1, classes=True),
     Row("proxy_proxy", classes=True),
     Row("circle_class", classes=True),
+    Row("hist", classes=True),
     Row("cross_entropy", classes=True),
 ]
 

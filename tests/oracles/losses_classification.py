@@ -242,3 +242,30 @@ def group(embeddings, labels, weights, *, anchors=2, temperature=24.0, iteration
     plain = cross_entropy(embeddings, labels, weights)
     spread = sum(-torch.log(chances[i][y[i]] + 1e-12) for i in everyone) / len(y)
     return plain + group_weight * spread
+
+
+def hist(embeddings, labels, weights, *, loss, tau=32.0, alpha=0.9, hypergraph_weight=1.0, hidden=512):
+    """In evaluation mode; what it owns besides the weights is taken from the loss."""
+    units = [x / x.norm() for x in embeddings]
+    means = [w / w.norm() for w in weights]
+    variances = [torch.exp(row.clamp(0, 6)) for row in loss.log_variances]
+    d = [[((x - m) ** 2 / v).sum() for m, v in zip(means, variances, strict=True)] for x in units]
+    targets = labels.tolist()
+    distribution = sum(softmax_at([-tau * one for one in row], y) for row, y in zip(d, targets, strict=True))
+    classes = sorted(set(targets))
+    edges = torch.stack(
+        [
+            torch.stack([x.new_ones(()) if y == c else torch.exp(-alpha * row[c]) for c in classes])
+            for x, row, y in zip(units, d, targets, strict=True)
+        ]
+    )
+    nodes, sizes = edges.sum(1), edges.sum(0)
+    g = torch.diag(nodes**-0.5) @ edges @ torch.diag(1 / sizes) @ edges.T @ torch.diag(nodes**-0.5)
+    x = torch.stack(units) * math.sqrt(embeddings.shape[1])
+    first, norm, second = loss.network["first"], loss.network["norm"], loss.network["second"]
+    x = g @ (x @ first.weight.T + first.bias)
+    x = (x - norm.running_mean) / torch.sqrt(norm.running_var + norm.eps) * norm.weight + norm.bias
+    x = torch.where(x > 0, x, 0.1 * x)
+    logits = g @ (x @ second.weight.T + second.bias)
+    hypergraph = sum(softmax_at(list(row), y) for row, y in zip(logits, targets, strict=True))
+    return (distribution + hypergraph_weight * hypergraph) / len(targets)

@@ -580,3 +580,34 @@ def hyperbolic(x, y, tuples, *, temperature=0.2, curvature=0.1, clip_radius=2.3,
         rivals = [-geodesic(a, n) / temperature for n in others_of(a, negatives)]
         losses.append(log_sum_exp([own, *rivals]) - own)
     return reduced(losses, reduction, x)
+
+
+def embedding_expansion(x, y, tuples, *, margin=0.2, points=2):
+    v, labels = list(unit(x)), y.tolist()
+    around = {i: [v[i]] for i in range(len(v))}
+    of_class = {label: [v[i] for i in range(len(v)) if labels[i] == label] for label in labels}
+    for i in range(len(v)):
+        for j in range(i + 1, len(v)):
+            for k in range(1, points + 1) if labels[i] == labels[j] else ():
+                share = k / (points + 1)
+                middle = (1 - share) * v[i] + share * v[j]
+                middle = middle / middle.norm() if float(middle.detach().norm()) > 0 else middle
+                around[i].append(middle)
+                around[j].append(middle)
+                of_class[labels[i]].append(middle)
+
+    def apart(p, q):
+        gap = p - q
+        return gap.norm() if float(gap.detach().norm()) > 0 else gap.sum() * 0
+
+    losses = []
+    for i, label in enumerate(labels):
+        pulls = [apart(v[i], v[j]) for j in range(len(v)) if j != i and labels[j] == label]
+        pushes = [
+            apart(p, q) for other in of_class if other != label for q in of_class[other] for p in around[i]
+        ]
+        if pulls and pushes:
+            losses.append(
+                hinge(max(pulls, key=torch.Tensor.item) - min(pushes, key=torch.Tensor.item) + margin)
+            )
+    return reduced(losses, "mean", x)

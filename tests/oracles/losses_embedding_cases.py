@@ -46,6 +46,9 @@ CASES = [
     Case("ntxent", {"temperature": 1.0, "reduction": "sum"}),
     Case("supcon"),
     Case("supcon", {"temperature": 0.0002, "reduction": "sum"}),
+    Case("embedding_expansion"),
+    Case("embedding_expansion", {"points": 0, "margin": 0.0}),
+    Case("embedding_expansion", {"points": 3, "margin": 0.5}),
     Case("margin", {"beta": 1.25}),
     Case("margin", {"margin": -0.02, "beta": 0.625, "nu": 0.1, "reduction": "mean"}),
     Case("fastap"),
@@ -100,6 +103,7 @@ DETACHED = {"circle", "ranked_list", "contextual"}
 """The losses that by definition stop, or decree, the gradient of a part: theirs is not the value's slope."""
 
 RANKING = {"fastap", "smooth_ap", "recall_at_k", "roadmap", "pnp", "contextual"}
+RANKING = {"fastap", "smooth_ap", "recall_at_k", "embedding_expansion"}
 """The losses that take no miner."""
 
 MINED = [case for case in CASES if case.name not in RANKING and case.options.get("pairs") != "class"]
