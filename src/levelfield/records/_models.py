@@ -94,6 +94,7 @@ class Rerun(Record):
         concatenated: The folds' embeddings side by side.
         folds: The scores of each fold's model.
         best_epochs: Of each fold's run; empty if the network was not trained.
+        runs: The names of the folds' runs, which bind the scores to what was trained; empty in older records.
         metric_sources: The hash of each metric that is not part of this package: edited, it is computed anew.
         failed: Why there are no scores.
     """
@@ -102,6 +103,7 @@ class Rerun(Record):
     concatenated: dict[str, float] = Field(default_factory=dict)
     folds: tuple[dict[str, float], ...] = ()
     best_epochs: tuple[int, ...] = ()
+    runs: tuple[str, ...] = ()
     metric_sources: dict[str, str] = Field(default_factory=dict)
     failed: str | None = None
 
@@ -189,6 +191,7 @@ class Index(Record):
 
 FEEDBACK = "leaky: search and selection are shown the test set"  # events of the ledger
 MORE_RERUNS = "reruns added after a look"
+MORE_SEARCHES = "search added after a look"
 
 
 class LedgerLine(Record):
@@ -225,7 +228,7 @@ class LedgerLine(Record):
 class LedgerHead(Record):
     """How many lines a ledger has, and the hash of the last one: so that a cut shows."""
 
-    lines: int
+    lines: int = Field(ge=1)
     last: str
 
 
