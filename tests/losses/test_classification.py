@@ -14,6 +14,8 @@ from levelfield.errors import UsageError
 from levelfield.miners import Triplets
 from oracles import losses_classification as oracles
 
+MAGFACE = {"low_length": 10.0, "high_length": 110.0, "low_margin": 25.8, "high_margin": 45.8}
+MAGFACE |= {"length_weight": 35.0, "scale": 64.0}
 CASES = [
     ("cross_entropy", {}),
     ("normalized_softmax", {"temperature": 0.05}),
@@ -29,6 +31,10 @@ CASES = [
     ("curricularface", {"margin": 120.0, "scale": 4.0}),
     ("adaface", {"margin": 0.4, "concentration": 0.333, "scale": 64.0}),
     ("adaface", {"margin": 1.0, "concentration": 30.0, "scale": 4.0}),
+    ("magface", MAGFACE),
+    ("magface", MAGFACE | {"low_length": 1.0, "high_length": 4.0, "high_margin": 90.0, "scale": 4.0}),
+    ("group", {"anchors": 2, "temperature": 24.0, "iterations": 1}),
+    ("group", {"anchors": 1, "temperature": 0.5, "iterations": 3, "group_weight": 0.3}),
     ("subcenter_arcface", {"margin": 28.6, "scale": 64.0, "sub_centers": 3}),
     ("sphereface", {"margin": 4, "scale": 1.0}),
     ("sphereface", {"margin": 3, "scale": 30.0}),
@@ -98,7 +104,7 @@ def test_equals_the_loops(name, options, batch):
 @cases
 @pytest.mark.parametrize("length", [1e-4, 1e4])
 def test_equals_the_loops_at_any_length(name, options, length):
-    if name == "cross_entropy" and length > 1:
+    if name in ("cross_entropy", "group") and length > 1:
         pytest.skip("its logits are not bounded")
     assert_equals_oracle(name, options, *draw(BATCHES["random"], length=length))
 
@@ -217,6 +223,10 @@ def test_refuses_what_does_not_fit():
         ("arcface", {"margin": 200.0}, "margin is an angle in degrees"),
         ("arcface", {"scale": -1.0}, "scale must be above 0"),
         ("curricularface", {"momentum": 1.5}, "momentum is a share from 0 to 1"),
+        ("magface", {"low_length": 200.0}, "low_length must be below high_length"),
+        ("magface", {"low_margin": 50.0}, "the low one not above the high one"),
+        ("group", {"anchors": 0}, "anchors = 0, but it takes a whole number from 1"),
+        ("group", {"temperature": 0.0}, "temperature must be above 0"),
         ("sphereface", {"margin": 2.5}, "takes a whole number"),
         ("soft_triple", {"centers": 0}, "centers = 0, but it takes a whole number from 1"),
         ("soft_triple", {"reg_weight": -0.1}, "reg_weight must be 0 or more"),
@@ -266,3 +276,17 @@ def test_proxy_proxy_in_blocks_equals_the_whole(variant, monkeypatch):
     monkeypatch.setattr("levelfield.losses.proxy_proxy.MOST_AT_ONCE", 2 * CLASSES - 1)
     for got, want in zip(value_and_gradients(loss, embeddings, labels), whole, strict=True):
         torch.testing.assert_close(got, want)
+
+
+def test_the_first_samples_of_each_class_are_the_anchors_of_group():
+    loss = make("group", anchors=1, group_weight=1.0)
+    plain = make("group", anchors=1, group_weight=0.0)
+    embeddings, labels = draw([0, 1, 0, 2])
+    with torch.no_grad():
+        embeddings[2] = embeddings[0] + embeddings[2] / 4  # similar, so that they are heard by each other
+    spread = loss(embeddings, labels) - plain(embeddings, labels)
+    (gradient,) = torch.autograd.grad(spread, embeddings)
+    assert spread > 0
+    assert gradient[0].any()  # what the anchor says of sample 2 depends on where it is
+    alone = [loss(embeddings[[i]], labels[[i]]) - plain(embeddings[[i]], labels[[i]]) for i in range(4)]
+    assert torch.stack(alone).max() < 1e-9  # each is its own anchor

@@ -81,8 +81,28 @@ CASES = [
     Case("smooth_ap", {"temperature": 0.1, "reduction": "sum"}),
     Case("recall_at_k"),
     Case("recall_at_k", {"k": (1, 3), "rank_temperature": 0.1}),
+    Case("siglip"),
+    Case("siglip", {"scale": 40.0, "bias": -3.0, "learn": False, "reduction": "sum"}),
+    Case("ranked_list"),
+    Case("ranked_list", {"alpha": 1.5, "positive_temperature": 3.0, "balance": 0.2, "reduction": "sum"}),
+    Case("roadmap"),
+    Case("roadmap", {"temperature": 0.1, "delta": 0.2, "steepness": 7.0, "calibration": 0.1}),
+    Case("pnp"),
+    Case("pnp", {"alpha": 4.0, "temperature": 0.1, "reduction": "sum"}),
+    Case("pnp", {"variant": "O"}),
+    Case("pnp", {"variant": "Iu"}),
+    Case("pnp", {"variant": "Ib", "b": 3.0}),
+    Case("pnp", {"variant": "Ds"}),
+    Case("contextual"),
+    Case("contextual", {"neighbours": 2, "epsilon": 0.4, "contextual_weight": 0.9, "mean_similarity": 0.1}),
+    Case("hyperbolic"),
+    Case("hyperbolic", {"temperature": 1.0, "curvature": 1.0, "clip_radius": 1.5, "reduction": "sum"}),
 ]
 
+DETACHED = {"circle", "ranked_list", "contextual"}
+"""The losses that by definition stop, or decree, the gradient of a part: theirs is not the value's slope."""
+
+RANKING = {"fastap", "smooth_ap", "recall_at_k", "roadmap", "pnp", "contextual"}
 RANKING = {"fastap", "smooth_ap", "recall_at_k", "embedding_expansion"}
 """The losses that take no miner."""
 
