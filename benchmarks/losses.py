@@ -26,6 +26,7 @@ import torch
 from torch import Tensor, nn
 
 import levelfield as lf
+from levelfield.losses import regularisers, synthesis
 
 SIZE = 128
 PER_CLASS = 4
@@ -71,6 +72,51 @@ class Row:
             return partial(_call, loss, labels)
         miner = getattr(miners, self.peer_miner)(**self.peer_miner_options)
         return lambda x: loss(x, labels, miner(x, labels))
+
+
+@dataclass(frozen=True)
+class RegulariserRow(Row):
+    """A regulariser by itself."""
+
+    @property
+    def title(self) -> str:
+        return f"regulariser {self.name}"
+
+    def ours(self, labels: Tensor) -> Callable[[Tensor], Tensor]:
+        entry, classes = regularisers.registry[self.name], int(labels.max()) + 1
+        given = {"embedding_size": SIZE} if "embedding_size" in entry.parameters else {}
+        made = regularisers.create(self.name, **self.options, **given)
+        proxies = torch.randn(classes, SIZE, generator=torch.Generator().manual_seed(0)).requires_grad_()
+        known = {"labels": labels, "proxies": proxies}
+        return lambda x: made(x, **{name: known[name] for name in entry.card.sees})
+
+
+@dataclass(frozen=True)
+class SynthesisRow(Row):
+    """A synthesis, with the loss that it makes samples for; a memory is full after the first steps."""
+
+    synthesis: str = ""
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} + {self.synthesis}"
+
+    def ours(self, labels: Tensor) -> Callable[[Tensor], Tensor]:
+        shape = {"num_classes": int(labels.max()) + 1, "embedding_size": SIZE} if self.classes else {}
+        loss = lf.losses.create(self.name, **shape)
+        made, generator = synthesis.create(self.synthesis, **self.options), torch.Generator()
+
+        def loss_of(samples: synthesis.Samples) -> Tensor:
+            weights = {} if samples.proxies is None else {"weights": samples.proxies}
+            value: Tensor = loss(samples.embeddings, samples.labels, samples.tuples, **weights)
+            return value
+
+        def total(x: Tensor) -> Tensor:
+            batch = synthesis.Samples(x, labels, loss.weights if self.classes else None)
+            value: Tensor = made(batch, loss_of, generator=generator)
+            return value
+
+        return total
 
 
 def _call(loss: nn.Module, labels: Tensor, x: Tensor) -> Tensor:
@@ -126,6 +172,13 @@ ROWS = [
     Row("nca", "NCALoss"),
     Row("smooth_ap"),
     Row("recall_at_k"),
+    Row("siglip"),
+    Row("ranked_list", "RankedListLoss", peer_options={"margin": 0.4, "Tn": 10}),
+    Row("roadmap"),
+    Row("pnp", "PNPLoss", bar=100, peer_options={"variant": "Dq"}),
+    Row("contextual"),
+    Row("hyperbolic"),
+    Row("embedding_expansion"),
     Row("proxy_nca", "ProxyNCALoss", bar=1, classes=True, options={"include_positive": True}),
     Row("proxy_nca_pp", classes=True),
     Row("normalized_softmax", "NormalizedSoftmaxLoss", bar=1, classes=True),
@@ -133,13 +186,24 @@ ROWS = [
     Row("arcface", "ArcFaceLoss", bar=1, classes=True),
     Row("curricularface", classes=True),
     Row("adaface", classes=True),
+    Row("magface", classes=True),
+    Row("group", classes=True),
     Row("sphereface", "SphereFaceLoss", bar=1, classes=True),
     Row("subcenter_arcface", "SubCenterArcFaceLoss", bar=1, classes=True),
     Row("soft_triple", "SoftTripleLoss", bar=1, classes=True, options={"reg_weight": 0.0}),
     Row("proxy_anchor", "ProxyAnchorLoss", bar=1, classes=True),
     Row("proxy_proxy", classes=True),
     Row("circle_class", classes=True),
+    Row("hist", classes=True),
     Row("cross_entropy", classes=True),
+    RegulariserRow("threshold_consistent_margin"),
+    RegulariserRow("anti_collapse"),
+    RegulariserRow("anti_collapse_proxies"),
+    RegulariserRow("non_isotropy"),
+    RegulariserRow("hier"),
+    SynthesisRow("proxy_anchor", synthesis="proxy_synthesis", classes=True),
+    SynthesisRow("proxy_anchor", synthesis="memvir", options={"steps": 5, "gap": 0}, classes=True),
+    SynthesisRow("contrastive", synthesis="metrix"),
 ]
 
 

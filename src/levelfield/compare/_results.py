@@ -116,6 +116,11 @@ class Result:
         return missing - self.pruned
 
     @property
+    def collapsed(self) -> int:
+        """How many trials learned nothing in some fold."""
+        return sum(bool(trial.collapse) for repeat in self.repeats for trial in repeat.trials)
+
+    @property
     def mean_best_epoch(self) -> float | None:
         """The mean of the best epochs ("Max. Epoch" in the papers); None for the baseline."""
         return sum(self.best_epochs) / len(self.best_epochs) if self.best_epochs else None

@@ -169,6 +169,9 @@ def score_rerun(job: ScoreJob) -> None:
             best_epochs=tuple(result.best_epoch for result in results if result is not None),
             runs=tuple(spec.run_id for spec in job.specs) if folders else (),
             metric_sources={metric: source for metric, source in sources.items() if source is not None},
+            collapse=next(
+                (result.collapse for result in results if result is not None and result.collapse), ""
+            ),
         ),
     )
 

@@ -20,21 +20,29 @@ class Record(BaseModel):
 
 
 class RunResult(Record):
-    """How a run ended. Nothing in it depends on time or machine."""
+    """How a run ended. Nothing in it depends on time or machine.
+
+    ``collapse`` says what went wrong in a run that learned nothing, and the likely cause.
+    """
 
     status: Literal["complete", "diverged"]
     reason: str = ""
     best_epoch: int = 0
     last_epoch: int = 0
     validation: dict[str, float] = Field(default_factory=dict)
+    collapse: str = ""
 
 
 class EpochLine(Record):
-    """One measurement of a run: the mean loss since the one before (None before training), and scores."""
+    """One measurement of a run: the mean loss since the one before (None before training), and scores.
+
+    ``alike`` is the mean cosine between the embeddings of two validation images.
+    """
 
     epoch: int
     loss: float | None
     scores: dict[str, float]
+    alike: float | None = None
 
 
 class Trial(Record):
@@ -48,6 +56,7 @@ class Trial(Record):
         score: Their mean; None if a fold failed or the trial was ended early.
         reason: Why there is no score.
         estimate: Of a trial that was ended early, what its score might have been; else None.
+        collapse: What went wrong in its first run that learned nothing, if any.
     """
 
     number: int
@@ -57,6 +66,7 @@ class Trial(Record):
     score: float | None = None
     reason: str = ""
     estimate: float | None = None
+    collapse: str = ""
 
     @property
     def pruned(self) -> bool:
@@ -97,6 +107,7 @@ class Rerun(Record):
         runs: The names of the folds' runs, which bind the scores to what was trained; empty in older records.
         metric_sources: The hash of each metric that is not part of this package: edited, it is computed anew.
         failed: Why there are no scores.
+        collapse: What went wrong in the first of its runs that learned nothing, if any.
     """
 
     separated: dict[str, float] = Field(default_factory=dict)
@@ -106,6 +117,7 @@ class Rerun(Record):
     runs: tuple[str, ...] = ()
     metric_sources: dict[str, str] = Field(default_factory=dict)
     failed: str | None = None
+    collapse: str = ""
 
     def scores(self, setting: str) -> dict[str, float]:
         """The scores by metric of "separated" or "concatenated"."""

@@ -83,6 +83,8 @@ def _note(comparison: Comparison, result: Result) -> str:
     parts = [f"{searches}{len(result.trials)} trials"]
     if result.diverged:
         parts.append(f"{result.diverged} diverged")
+    if result.collapsed:
+        parts.append(f"{result.collapsed} collapsed")
     if result.pruned:
         parts.append(f"{result.pruned} pruned")
     if result.failed:
@@ -256,4 +258,7 @@ def warnings(comparison: Comparison) -> list[str]:
     for result in comparison.results:
         if result.failed:
             found.append(f"{len(result.failed)} reruns of {result.method} failed: {result.failed[0]}.")
+        collapsed = [rerun.collapse for repeat in result.repeats for rerun in repeat.scored if rerun.collapse]
+        if collapsed:
+            found.append(f"{len(collapsed)} reruns of {result.method} learned nothing: {collapsed[0]}.")
     return found
