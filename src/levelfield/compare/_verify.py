@@ -216,7 +216,9 @@ def _plugins(store: Store, comparison: Comparison) -> Iterator[str]:
     }
     for name in sorted(changed):
         yield f"plug-in {name} has changed since the test set was opened"
-    for name in sorted({name for line in last.values() for name in line.plugins} - set(recorded)):
+    # a process may have loaded others for another experiment; those that were part of this one count
+    once = {name for revision in comparison.revisions for name in revision.plugins}
+    for name in sorted({name for line in last.values() for name in line.plugins} & once - set(recorded)):
         yield f"plug-in {name} was loaded when the test set was opened, and is no part of the experiment now"
 
 
