@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -46,6 +47,9 @@ class Group(ClassificationLoss):
         >>> loss.compute(x, labels, torch.zeros(2, 2))  # log 2, and one third of log(4 / 3)
         tensor(0.7890, grad_fn=...)
     """
+
+    takes_more_classes: ClassVar[bool] = False
+    """A class has a bias, too."""
 
     anchors: Size = 2
     """How many samples of each class start with their label."""
