@@ -106,9 +106,10 @@ class Hier(Loss):
             return distances.sum() * 0
         leaf = distances.detach().requires_grad_()
         value, gradient = torch.zeros_like(leaf[0, 0]), torch.zeros_like(leaf)
-        for portion in zip(*(rows.split(AT_ONCE) for rows in triplets), strict=True):
+        for one, two, three in zip(*(torch.split(rows, AT_ONCE) for rows in triplets), strict=True):
             with torch.enable_grad():
-                part = self._hinges(*(leaf.index_select(0, rows) for rows in portion), random) / count
+                near = leaf.index_select(0, one), leaf.index_select(0, two)
+                part = self._hinges(*near, leaf.index_select(0, three), random) / count
             gradient += torch.autograd.grad(part, leaf)[0]
             value = value + part.detach()
         return with_gradient(value.detach(), distances, gradient)
