@@ -50,6 +50,7 @@ class Hist(ClassificationLoss):
     """
 
     takes_more_classes: ClassVar[bool] = False
+    """A class has variances and a row of the network, too."""
 
     tau: float = 32.0
     """Multiplies the distances in the softmax of the distribution loss."""
