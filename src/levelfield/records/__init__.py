@@ -20,6 +20,7 @@ from levelfield.records._identity import (
 from levelfield.records._models import (
     FEEDBACK,
     MORE_RERUNS,
+    MORE_SEARCHES,
     SETTINGS,
     Environment,
     EpochLine,
@@ -47,6 +48,7 @@ __all__ = [
     "FEEDBACK",
     "IDENTITY",
     "MORE_RERUNS",
+    "MORE_SEARCHES",
     "SCHEMA_VERSION",
     "SEARCH_LUCK_FILE",
     "SETTINGS",

@@ -104,6 +104,7 @@ class Rerun(Record):
         concatenated: The folds' embeddings side by side.
         folds: The scores of each fold's model.
         best_epochs: Of each fold's run; empty if the network was not trained.
+        runs: The names of the folds' runs, which bind the scores to what was trained; empty in older records.
         metric_sources: The hash of each metric that is not part of this package: edited, it is computed anew.
         failed: Why there are no scores.
         collapse: What went wrong in the first of its runs that learned nothing, if any.
@@ -113,6 +114,7 @@ class Rerun(Record):
     concatenated: dict[str, float] = Field(default_factory=dict)
     folds: tuple[dict[str, float], ...] = ()
     best_epochs: tuple[int, ...] = ()
+    runs: tuple[str, ...] = ()
     metric_sources: dict[str, str] = Field(default_factory=dict)
     failed: str | None = None
     collapse: str = ""
@@ -201,6 +203,7 @@ class Index(Record):
 
 FEEDBACK = "leaky: search and selection are shown the test set"  # events of the ledger
 MORE_RERUNS = "reruns added after a look"
+MORE_SEARCHES = "search added after a look"
 
 
 class LedgerLine(Record):
@@ -237,7 +240,7 @@ class LedgerLine(Record):
 class LedgerHead(Record):
     """How many lines a ledger has, and the hash of the last one: so that a cut shows."""
 
-    lines: int
+    lines: int = Field(ge=1)
     last: str
 
 
