@@ -3,6 +3,7 @@
 from levelfield.files import write_bytes, write_json, write_text
 from levelfield.records._digest import digest
 from levelfield.records._identity import (
+    IMAGE_ALGORITHM,
     SCHEMA_VERSION,
     DataIdentity,
     FeatureIdentity,
@@ -45,6 +46,7 @@ from levelfield.records._store import Store, read_ledger, read_selection, write_
 __all__ = [
     "FEEDBACK",
     "IDENTITY",
+    "IMAGE_ALGORITHM",
     "MORE_RERUNS",
     "SCHEMA_VERSION",
     "SETTINGS",
