@@ -210,6 +210,11 @@ def test_a_forged_selection_is_not_confirmed(values: dict[str, Any], folder: Pat
         lf.run(lf.Experiment.build(**values), folder)
 
 
+def test_a_damaged_length_of_the_ledger_is_to_be_restored(folder: Path) -> None:
+    (folder / "ledger.head.json").write_text('{"lines": ')
+    assert any("restore it from a copy" in line for line in verify_folder(folder))
+
+
 def test_a_damaged_file_of_queries_is_named(folder: Path) -> None:
     file = rerun_of(folder, "triplet").with_suffix(".safetensors")
     file.write_bytes(file.read_bytes()[:100])

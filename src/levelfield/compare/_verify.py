@@ -15,6 +15,7 @@ import numpy as np
 
 from levelfield.compare._confirmation import read_confirmation
 from levelfield.compare._results import Comparison, Repeat, Result, collect
+from levelfield.errors import RunError
 from levelfield.records import FEEDBACK, SETTINGS, LedgerLine, Selection, Store, read_selection, select
 
 TOLERANCE = 1e-6  # values per query are kept in 32 bits
@@ -43,7 +44,12 @@ def verify(root: str | Path) -> list[str]:
 
 
 def _ledger(store: Store) -> Iterator[str]:
-    lines, head = store.ledger(), store.ledger_head()
+    lines = store.ledger()
+    try:
+        head = store.ledger_head()
+    except RunError as error:
+        yield str(error)
+        return
     before = ""
     for number, line in enumerate(lines, 1):
         if line.previous != before:

@@ -220,6 +220,9 @@ class MethodSpec(Section):
     samples_per_class: Size | None = None
 
 
+RANDOM_TRIALS = 5  # the first ones of gp and tpe, which have nothing to learn from yet
+
+
 class SearchSpec(Section):
     """How hyperparameters are looked for: the same budget for every method.
 
@@ -240,6 +243,13 @@ class SearchSpec(Section):
     parallel: int = Field(default=1, ge=1, le=1024, description="trials that are in flight at once")
     prune: bool = False
     storage: str | None = None
+
+    @property
+    def random_trials(self) -> int:
+        """How many of the trials are drawn at random, whatever was found before them."""
+        if self.sampler in ("gp", "tpe"):
+            return min(self.trials, RANDOM_TRIALS)
+        return self.trials if self.sampler == "random" else 0
 
 
 class ConfirmSpec(Section):

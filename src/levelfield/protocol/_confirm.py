@@ -161,6 +161,9 @@ def score_rerun(job: ScoreJob) -> None:
             folds=tuple({m: float(score[m]) for m in job.metrics} for score in scores),
             best_epochs=tuple(result.best_epoch for result in results if result is not None),
             metric_sources={metric: source for metric, source in sources.items() if source is not None},
+            collapse=next(
+                (result.collapse for result in results if result is not None and result.collapse), ""
+            ),
         ),
     )
 

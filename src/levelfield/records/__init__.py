@@ -33,6 +33,7 @@ from levelfield.records._models import (
     Rerun,
     Revision,
     RunResult,
+    SearchLuck,
     Selection,
     Trial,
     experiment_record,
@@ -41,7 +42,7 @@ from levelfield.records._provenance import environment, now
 from levelfield.records._run import RunFolder
 from levelfield.records._scope import IDENTITY, Scope, scope_table
 from levelfield.records._select import select
-from levelfield.records._store import Store, read_ledger, read_selection, write_rerun
+from levelfield.records._store import SEARCH_LUCK_FILE, Store, read_ledger, read_selection, write_rerun
 
 __all__ = [
     "FEEDBACK",
@@ -49,6 +50,7 @@ __all__ = [
     "IMAGE_ALGORITHM",
     "MORE_RERUNS",
     "SCHEMA_VERSION",
+    "SEARCH_LUCK_FILE",
     "SETTINGS",
     "DataIdentity",
     "Environment",
@@ -71,6 +73,7 @@ __all__ = [
     "RunSpec",
     "Scope",
     "Search",
+    "SearchLuck",
     "Selection",
     "Store",
     "Trial",
