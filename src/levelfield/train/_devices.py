@@ -67,6 +67,8 @@ def available_cores() -> int:
 
 def to_device(batch: Tensor, device: str) -> Tensor:
     """A batch on ``device``; to a CUDA device it is copied while the CPU goes on, out of pinned memory."""
+    if device == "cpu":
+        return batch
     if torch.device(device).type != "cuda" or batch.is_cuda:
         return batch.to(device)
     return batch.pin_memory().to(device, non_blocking=True)
