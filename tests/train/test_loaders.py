@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
@@ -132,3 +135,45 @@ def test_what_a_gpu_transforms_is_read_by_loaders_and_transformed_here(pictures:
     here, there = (list(ImageInputs(pictures, on_gpu, loaders=n).train(PLAN, STREAM)) for n in (0, 2))
     assert all(torch.equal(one, two) for one, two in zip(here, there, strict=True))
     assert {int(row[0]) for batch in there for row in batch} == {os.getpid()}
+
+
+STARTS_LOADERS = """
+import sys, time
+from functools import partial
+import numpy as np
+from levelfield.data import transforms
+from levelfield.train import ImageInputs
+from odd_images import NotesItsReader
+
+if __name__ == "__main__":
+    inputs = ImageInputs(NotesItsReader(sys.argv[1]), partial(transforms.create, "none"), loaders=2)
+    for batch in inputs.evaluate([np.array([row]) for row in range(9)]):
+        time.sleep(0.1)
+    print("ready", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_loaders_end_with_a_process_that_is_killed(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(STARTS_LOADERS)
+    path = os.pathsep.join(sys.path)
+    command = [sys.executable, str(script), str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": path}) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+        readers = [int(file.name) for file in tmp_path.glob("[0-9]*")]
+        process.kill()
+    assert readers and process.pid not in readers
+    deadline = time.monotonic() + 120
+    while any(is_running(reader) for reader in readers) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert not any(is_running(reader) for reader in readers)
+
+
+def is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    stat = Path(f"/proc/{process}/stat")  # a process that has ended may wait to be collected
+    return not (stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import pickle
 import signal
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -140,6 +141,7 @@ class Loaders:
             initializer=_begin,
             initargs=(pickle.dumps(prepare), _pickled(images, transform)),
         )
+        weakref.finalize(self, self._pool.shutdown, wait=False, cancel_futures=True)
 
     def batches(self, requests: Iterable[Request]) -> Iterator[Tensor]:
         """The batches in the order of ``requests``, which are read a little ahead."""
@@ -185,7 +187,7 @@ def _context() -> BaseContext:
     if "forkserver" not in multiprocessing.get_all_start_methods():  # Windows
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
+    context.set_forkserver_preload([__name__, "levelfield.data.transforms.recipes"])  # with torchvision
     return context
 
 
