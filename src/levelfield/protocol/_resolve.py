@@ -13,7 +13,7 @@ from levelfield.data import registry as datasets
 from levelfield.data import splits, transforms
 from levelfield.data.views import DevelopmentView, open_development
 from levelfield.errors import UsageError
-from levelfield.losses import regularisers
+from levelfield.losses import regularisers, synthesis
 from levelfield.methods import Method
 from levelfield.protocol._batches import fit_batches
 from levelfield.protocol._optimise import LARGEST_GRID, grid_size
@@ -240,9 +240,11 @@ def recipe_of(method: Method, experiment: Experiment) -> Recipe:
     if method.miner is not None:
         sources["miner"] = miners.registry[method.miner].source
     for name in {*method.fixed, *method.space}:
-        prefix, _, regulariser = name.partition(".")
-        if prefix == "regulariser":
-            sources[name] = regularisers.registry[regulariser].source
+        prefix, _, addition = name.partition(".")
+        if prefix == "regulariser" and "." not in addition:
+            sources[name] = regularisers.registry[addition].source
+        if prefix == "synthesis" and "." not in addition:
+            sources[name] = synthesis.registry[addition].source
     return Recipe(
         loss=method.loss,
         miner=method.miner,

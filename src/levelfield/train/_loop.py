@@ -117,6 +117,7 @@ class _Run:
             loss=self.objective.loss,
             loss_lr=float(spec.hyperparameters.get(LOSS_LR, losses.registry[spec.recipe.loss].card.loss_lr)),
             train_trunk=not self.frozen,
+            terms=self.objective.terms,  # type: ignore[arg-type]
         )
         self.autocast = Autocast(spec.training.precision, device)
         self.forward = torch.compile(embedder) if spec.training.compile else embedder

@@ -2,11 +2,13 @@
 
 Additions are hyperparameters like any other: ``mixup.alpha`` blends samples before the head,
 ``memory.capacity`` (from step ``memory.start`` on) compares the batch with past batches, and
-``regulariser.NAME`` is the weight of an embedding regulariser.
+``regulariser.NAME`` is the weight of a regulariser, ``regulariser.NAME.OPTION`` one of its options;
+``synthesis.NAME`` adds samples that are made from the batch.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -15,12 +17,14 @@ from torch import Tensor, nn
 from levelfield import losses, miners
 from levelfield.batches.cross_batch import CrossBatchMemory
 from levelfield.batches.mixup import mix
-from levelfield.losses import regularisers
+from levelfield.losses import synthesis
 from levelfield.losses.global_batch import gather
-from levelfield.methods import part_options
+from levelfield.losses.synthesis import Samples
+from levelfield.methods import chosen_regularisers, chosen_synthesis, part_options
 from levelfield.models import Embedder
 from levelfield.records import RunSpec
 from levelfield.seeds import seed_for, torch_generator
+from levelfield.train._terms import Term
 
 
 class NotFiniteError(ArithmeticError):
@@ -43,15 +47,20 @@ class Objective(nn.Module):
         self._memory_start = int(memory.get("start", 0))
         capacity = int(memory.get("capacity", 0))
         self._memory = CrossBatchMemory(capacity, embedding_size) if capacity else None
-        self._regularisers = [
-            (float(weight), regularisers.create(name))
-            for name, weight in part_options(options, "regulariser").items()
-        ]
+        given = {"num_classes": num_classes, "embedding_size": embedding_size}
+        self.terms = nn.ModuleList(
+            Term(choice, **given, seed=seed_for(spec.seed, "regulariser", choice.name))
+            for choice in chosen_regularisers(options)
+        )
+        made = chosen_synthesis(options)
+        self.synthesis = None if made is None else synthesis.create(made[0], **made[1])
+        self._synthesising = torch.Generator()
         self._steps = 0
 
     def start_epoch(self, epoch: int) -> None:
         """Begin the random streams of an epoch."""
         self._mixing = torch_generator(self._seed, "mixup", epoch)
+        self._synthesising = torch_generator(self._seed, "synthesis", epoch)
         if self.miner is not None:
             miners.reseed(self.miner, seed_for(self._seed, "miner", epoch))
 
@@ -77,19 +86,31 @@ class Objective(nn.Module):
                 value = self._loss_with_memory(self._memory, embeddings, labels)
             else:
                 value = self._loss_of(embeddings, labels)
-        for weight, regulariser in self._regularisers:
-            value = value + weight * regulariser(embeddings)
+        for term in self.terms:
+            value = value + term(embeddings, labels, getattr(self.loss, "weights", None))
         return value, embeddings
 
     def _loss_of(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         _check_finite(embeddings)
+        batch = Samples(embeddings, labels)
+        if self.synthesis is None:
+            return self._loss_of_samples(batch)
+        batch = replace(batch, proxies=getattr(self.loss, "weights", None))
+        value: Tensor = self.synthesis(batch, self._loss_of_samples, generator=self._synthesising)
+        return value
+
+    def _loss_of_samples(self, batch: Samples) -> Tensor:
         value: Tensor
-        if self.miner is None:
-            value = self.loss(embeddings, labels)
-        else:
+        tuples = batch.tuples
+        if tuples is None and self.miner is not None:
             with torch.no_grad():
-                tuples = self.miner(embeddings, labels)
-            value = self.loss(embeddings, labels, tuples)
+                tuples = self.miner(batch.embeddings, batch.labels)
+        if tuples is not None:
+            value = self.loss(batch.embeddings, batch.labels, tuples)
+        elif batch.proxies is not None:
+            value = self.loss(batch.embeddings, batch.labels, weights=batch.proxies)
+        else:
+            value = self.loss(batch.embeddings, batch.labels)
         return value
 
     def _loss_with_memory(self, memory: CrossBatchMemory, embeddings: Tensor, labels: Tensor) -> Tensor:
@@ -111,6 +132,8 @@ class Objective(nn.Module):
         return {
             "loss": self.loss.state_dict(),
             "memory": {} if self._memory is None else self._memory.state_dict(),
+            "terms": self.terms.state_dict(),
+            "synthesis": {} if self.synthesis is None else self.synthesis.state_dict(),
             "steps": self._steps,
         }
 
@@ -119,6 +142,10 @@ class Objective(nn.Module):
         self.loss.load_state_dict(state["loss"])
         if self._memory is not None:
             self._memory.load_state_dict(state["memory"])
+        if "terms" in state:  # no run from before there was such a key has a term that learns
+            self.terms.load_state_dict(state["terms"])
+        if self.synthesis is not None:
+            self.synthesis.load_state_dict(state["synthesis"])
         self._steps = state["steps"]
 
 

@@ -9,14 +9,22 @@ from typing import Any
 import torch
 from torch import nn
 
+from levelfield import losses
 from levelfield.config import OptimizerSpec, ScheduleSpec, TrainingSpec
 from levelfield.models import Embedder
+from levelfield.train._terms import Term
 
 
 def create_optimizer(
-    spec: OptimizerSpec, *, embedder: Embedder, loss: nn.Module, loss_lr: float, train_trunk: bool
+    spec: OptimizerSpec,
+    *,
+    embedder: Embedder,
+    loss: nn.Module,
+    loss_lr: float,
+    train_trunk: bool,
+    terms: Iterable[Term] = (),
 ) -> torch.optim.Optimizer:
-    """An optimiser with up to three parameter groups: trunk, head, loss.
+    """An optimiser with up to three parameter groups: trunk, head, loss; and one for each term that learns.
 
     The loss's group is there only if the loss owns parameters; its weight decay is separate, because
     decaying proxies or a learned margin changes the method, not the network.
@@ -26,7 +34,8 @@ def create_optimizer(
     groups = [
         _group("trunk", own["trunk"] if train_trunk else [], spec.lr, spec.weight_decay),
         _group("head", own["head"], head_lr, spec.weight_decay),
-        _group("loss", (p for p in loss.parameters() if p.requires_grad), loss_lr, spec.loss_weight_decay),
+        *(_group("loss", parameters, lr, spec.loss_weight_decay) for parameters, lr in _rates(loss, loss_lr)),
+        *(_group(f"regulariser {t.name}", t.parameters(), t.lr or spec.lr, 0.0) for t in terms),
     ]
     groups = [group for group in groups if group["params"]]
     match spec.name:
@@ -38,6 +47,12 @@ def create_optimizer(
             return torch.optim.Adam(groups, lr=spec.lr, fused=True)
         case "adamw":
             return torch.optim.AdamW(groups, lr=spec.lr, fused=True)
+
+
+def _rates(loss: nn.Module, loss_lr: float) -> list[tuple[list[nn.Parameter], float]]:
+    """The loss's parameters that learn, with their rates; a loss from elsewhere has one rate for all."""
+    rates = loss.rates(loss_lr) if isinstance(loss, losses.Loss) else [(list(loss.parameters()), loss_lr)]
+    return [([p for p in parameters if p.requires_grad], lr) for parameters, lr in rates]
 
 
 def _group(name: str, parameters: Iterable[nn.Parameter], lr: float, weight_decay: float) -> dict[str, Any]:
