@@ -11,7 +11,8 @@ side 256, random resized crop 227, flip), by the same number of processes:
 
 Rounds alternate, and the ratio of each round counts, because other work on the machine slows neighbours
 alike; figures are medians. Then the share of a training step that is spent waiting: the step sleeps for
-50 ms, as it does where a GPU computes.
+50 ms, as it does where a GPU computes. At last the work alone: images per second of processor time in one
+process, which other work on the machine disturbs least.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ import levelfield as lf
 from levelfield.data import FileImages, Images, store, transforms
 from levelfield.train import ImageInputs
 
-BATCH, STEP = 32, 0.050
+BATCH, STEP, WAITING_STEPS = 32, 0.050, 40
 Plan = list[npt.NDArray[np.int64]]
 Way = Callable[[Plan], Iterable[Tensor]]
 
@@ -108,8 +109,26 @@ def seconds(way: Way, plan: Plan) -> float:
     return time.perf_counter() - start
 
 
+def work(ways: dict[str, Callable[[int], Tensor]], count: int, rounds: int) -> dict[str, int]:
+    """Images per second of processor time, in this process; medians over alternating rounds."""
+    rates: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(rounds + 1):
+        for name, make in ways.items():
+            before = time.process_time()
+            for start in range(0, count, BATCH):
+                torch.stack([make(row) for row in range(start, min(start + BATCH, count))])
+            rates[name].append(count / (time.process_time() - before))
+    return {name: round(statistics.median(found[1:])) for name, found in rates.items()}
+
+
+def one_by_one(images: Images) -> Callable[[int], Tensor]:
+    inputs = ImageInputs(images, partial(transforms.create, "mlrc"))
+    return lambda row: next(inputs.train([np.array([row])], ("benchmark", row)))[0]
+
+
 def waiting(way: Way, plan: Plan) -> float:
     """The share of a step that is spent waiting; the first steps, which fill the queue, do not count."""
+    plan = plan * -(-WAITING_STEPS // len(plan))
     batches, waits = iter(way(plan)), []
     for _ in plan:
         start = time.perf_counter()
@@ -150,6 +169,13 @@ def main() -> None:
                 if number:  # the first round starts processes and fills caches
                     times[name].append(taken)
         waits = {name: waiting(ways[name], plan) for name in ("JPEG", "store")}
+        makers: dict[str, Callable[[int], Tensor]] = {
+            "torchvision": PillowPictures(paths).__getitem__,
+            "torchvision v2": TensorPictures(paths).__getitem__,
+            "JPEG": one_by_one(dataset.images),
+            "store": one_by_one(packed),
+        }
+        alone = work(makers, min(128, len(dataset)), options.rounds)
     faster = [min(one, two) for one, two in zip(times["torchvision"], times["torchvision v2"], strict=True)]
     ratios = {name: [base / own for base, own in zip(faster, times[name], strict=True)] for name in waits}
     rates = {name: round(len(dataset) / statistics.median(found)) for name, found in times.items()}
@@ -166,6 +192,7 @@ def main() -> None:
                     for name, found in ratios.items()
                 },
                 "share of a 50 ms step spent waiting": {n: f"{100 * w:.1f}%" for n, w in waits.items()},
+                "images per second of processor time": alone,
             },
             indent=2,
         )
