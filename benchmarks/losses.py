@@ -26,6 +26,7 @@ import torch
 from torch import Tensor, nn
 
 import levelfield as lf
+from levelfield.losses import regularisers, synthesis
 
 SIZE = 128
 PER_CLASS = 4
@@ -71,6 +72,51 @@ class Row:
             return partial(_call, loss, labels)
         miner = getattr(miners, self.peer_miner)(**self.peer_miner_options)
         return lambda x: loss(x, labels, miner(x, labels))
+
+
+@dataclass(frozen=True)
+class RegulariserRow(Row):
+    """A regulariser by itself."""
+
+    @property
+    def title(self) -> str:
+        return f"regulariser {self.name}"
+
+    def ours(self, labels: Tensor) -> Callable[[Tensor], Tensor]:
+        entry, classes = regularisers.registry[self.name], int(labels.max()) + 1
+        given = {"embedding_size": SIZE} if "embedding_size" in entry.parameters else {}
+        made = regularisers.create(self.name, **self.options, **given)
+        proxies = torch.randn(classes, SIZE, generator=torch.Generator().manual_seed(0)).requires_grad_()
+        known = {"labels": labels, "proxies": proxies}
+        return lambda x: made(x, **{name: known[name] for name in entry.card.sees})
+
+
+@dataclass(frozen=True)
+class SynthesisRow(Row):
+    """A synthesis, with the loss that it makes samples for; a memory is full after the first steps."""
+
+    synthesis: str = ""
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} + {self.synthesis}"
+
+    def ours(self, labels: Tensor) -> Callable[[Tensor], Tensor]:
+        shape = {"num_classes": int(labels.max()) + 1, "embedding_size": SIZE} if self.classes else {}
+        loss = lf.losses.create(self.name, **shape)
+        made, generator = synthesis.create(self.synthesis, **self.options), torch.Generator()
+
+        def loss_of(samples: synthesis.Samples) -> Tensor:
+            weights = {} if samples.proxies is None else {"weights": samples.proxies}
+            value: Tensor = loss(samples.embeddings, samples.labels, samples.tuples, **weights)
+            return value
+
+        def total(x: Tensor) -> Tensor:
+            batch = synthesis.Samples(x, labels, loss.weights if self.classes else None)
+            value: Tensor = made(batch, loss_of, generator=generator)
+            return value
+
+        return total
 
 
 def _call(loss: nn.Module, labels: Tensor, x: Tensor) -> Tensor:
@@ -150,6 +196,14 @@ ROWS = [
     Row("circle_class", classes=True),
     Row("hist", classes=True),
     Row("cross_entropy", classes=True),
+    RegulariserRow("threshold_consistent_margin"),
+    RegulariserRow("anti_collapse"),
+    RegulariserRow("anti_collapse_proxies"),
+    RegulariserRow("non_isotropy"),
+    RegulariserRow("hier"),
+    SynthesisRow("proxy_anchor", synthesis="proxy_synthesis", classes=True),
+    SynthesisRow("proxy_anchor", synthesis="memvir", options={"steps": 5, "gap": 0}, classes=True),
+    SynthesisRow("contrastive", synthesis="metrix"),
 ]
 
 

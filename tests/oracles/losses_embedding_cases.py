@@ -102,8 +102,7 @@ CASES = [
 DETACHED = {"circle", "ranked_list", "contextual"}
 """The losses that by definition stop, or decree, the gradient of a part: theirs is not the value's slope."""
 
-RANKING = {"fastap", "smooth_ap", "recall_at_k", "roadmap", "pnp", "contextual"}
-RANKING = {"fastap", "smooth_ap", "recall_at_k", "embedding_expansion"}
+RANKING = {"fastap", "smooth_ap", "recall_at_k", "roadmap", "pnp", "contextual", "embedding_expansion"}
 """The losses that take no miner."""
 
 MINED = [case for case in CASES if case.name not in RANKING and case.options.get("pairs") != "class"]

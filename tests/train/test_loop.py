@@ -57,6 +57,13 @@ VARIANTS: dict[str, dict[str, Any]] = {
             "set": {"synthesis.metrix": 0.4},
         }
     },
+    "branches to learn from": {
+        "method": {
+            "name": "x",
+            "loss": "proxy_anchor",
+            "set": {"s2sd.weight": 5.0, "s2sd.width": 8, "s2sd.branches": 2, "s2sd.feature_start": 3},
+        }
+    },
     "proxies": {"method": {"name": "soft_triple"}},
     "embedded sampler": {"method": {"name": "x", "loss": "triplet", "sampler": "gc"}},
     "frozen": {"trunk": {"name": "conv4", "width": 4, "in_channels": 1, "mode": "frozen", "views": 2}},

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from torch import nn
 
 from levelfield.losses._classification import ClassificationLoss
+from levelfield.losses._layers import mlp
 from levelfield.losses._module import Loss
 from levelfield.registry import Card, Registry
 
@@ -18,6 +19,7 @@ __all__ = [
     "LossCard",
     "create",
     "has_proxies",
+    "mlp",
     "register",
     "registry",
     "takes_more_classes",

@@ -26,4 +26,5 @@ def distances_in_ball(vectors: Tensor, *, curvature: float, clip_radius: float) 
     lengths = torch.linalg.vector_norm(vectors, dim=1, keepdim=True).clamp(max=clip_radius) * root
     stretch = lengths.cosh()  # 1 / sqrt(1 - c |y|^2), without the difference of almost equal numbers
     apart = euclidean(unit(vectors) * lengths.tanh())  # sqrt(c) |y - z|
-    return (apart * stretch * stretch.T).asinh() * (2 / root)
+    distances: Tensor = (apart * stretch * stretch.T).asinh() * (2 / root)
+    return distances

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
-import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from levelfield.geometry import Tuples, euclidean, pair_masks, unit
+from levelfield.geometry import Tuples, pair_masks
 from levelfield.losses import register
+from levelfield.losses._ball import distances_in_ball
 from levelfield.losses._classification import check_positive
 from levelfield.losses._logsumexp import log_sum_exp
 from levelfield.losses._module import EmbeddingLoss
@@ -64,15 +62,8 @@ class Hyperbolic(EmbeddingLoss):
 
     def compute(self, vectors: Tensor, labels: Tensor, tuples: Tuples | None) -> Tensor:
         """The formula above."""
-        similarity = self._distances(vectors) / -self.temperature
+        distances = distances_in_ball(vectors, curvature=self.curvature, clip_radius=self.clip_radius)
+        similarity = distances / -self.temperature
         positive, negative = pair_masks(labels, tuples, dtype=similarity.dtype)
         rivals = log_sum_exp(similarity, negative)
         return reduce(softplus(rivals[:, None] - similarity), positive, self.reduction)
-
-    def _distances(self, vectors: Tensor) -> Tensor:
-        """The geodesic distances of all rows: B x D gives B x B."""
-        root = math.sqrt(self.curvature)
-        lengths = torch.linalg.vector_norm(vectors, dim=1, keepdim=True).clamp(max=self.clip_radius) * root
-        stretch = lengths.cosh()  # 1 / sqrt(1 - c |y|^2), without the difference of almost equal numbers
-        apart = euclidean(unit(vectors) * lengths.tanh())  # sqrt(c) |y - z|
-        return (apart * stretch * stretch.T).asinh() * (2 / root)

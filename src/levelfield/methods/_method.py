@@ -13,7 +13,7 @@ from levelfield import batches, losses, miners
 from levelfield.config import BatchSpec, MethodSpec
 from levelfield.errors import UsageError, did_you_mean
 from levelfield.losses import regularisers, synthesis
-from levelfield.options import Positive, annotation_of, check_value
+from levelfield.options import Positive, Size, annotation_of, check_value
 from levelfield.space import Choice, Dimension, Float, Int, Space, Value, describe, values_of
 
 LOSS_LR = "loss_lr"
@@ -22,6 +22,12 @@ ADDITIONS: Mapping[str, Any] = {
     "mixup.alpha": Positive,
     "memory.capacity": Annotated[int, Field(ge=1, le=10_000_000)],
     "memory.start": Annotated[int, Field(ge=0)],
+    "s2sd.weight": Positive,
+    "s2sd.branches": Annotated[int, Field(ge=1, le=64)],
+    "s2sd.width": Size,
+    "s2sd.temperature": Positive,
+    "s2sd.feature_weight": Annotated[float, Field(ge=0)],
+    "s2sd.feature_start": Annotated[int, Field(ge=0)],
 }
 
 
@@ -31,9 +37,9 @@ class Method:
 
     Hyperparameters have flat names: a loss's own (``margin``), ``miner.NAME``, ``sampler.NAME``, ``loss_lr``
     for the learning rate of the loss's own parameters, and the additions ``mixup.alpha``,
-    ``memory.capacity``, ``memory.start`` and ``regulariser.NAME`` (a weight; its options are
-    ``regulariser.NAME.OPTION``) and ``synthesis.NAME`` (an amount, with options likewise), which are off
-    unless set or searched.
+    ``memory.capacity``, ``memory.start``, ``s2sd.weight`` (its options are ``s2sd.OPTION``),
+    ``regulariser.NAME`` (a weight; its options are ``regulariser.NAME.OPTION``) and ``synthesis.NAME`` (an
+    amount, with options likewise), which are off unless set or searched.
 
     Attributes:
         name: What reports call it.

@@ -47,7 +47,12 @@ def _objections(method: Method, samples_per_class: int) -> list[str]:
         found.append(f"cross-batch memory serves losses of pairs, and {method.loss} is none; leave it out")
     if mixup and (memory or sampler.card.needs_bank):
         found.append("blended samples must not be remembered; use mixup without a memory or embedded sampler")
-    return found + _objections_to_regularisers(method) + _objections_to_synthesis(method)
+    return [
+        *found,
+        *_objections_to_regularisers(method),
+        *_objections_to_synthesis(method),
+        *_objections_to_s2sd(method),
+    ]
 
 
 def _objections_to_regularisers(method: Method) -> list[str]:
@@ -89,4 +94,18 @@ def _objections_to_synthesis(method: Method) -> list[str]:
             )
         if {"mixup.alpha", "memory.capacity"} & names:
             found.append(f"synthesis {name} goes with neither mixup nor a memory; leave one out")
+    return found
+
+
+def _objections_to_s2sd(method: Method) -> list[str]:
+    names = {*method.fixed, *method.space}
+    if not any(name.startswith("s2sd.") for name in names):
+        return []
+    found = []
+    if "s2sd.weight" not in names:
+        found.append("an option of s2sd is set, but no weight; set s2sd.weight too")
+    if losses.registry[method.loss].card.embedding == "raw":
+        found.append(f"s2sd compares unit embeddings, and loss {method.loss} is defined on raw ones")
+    if any(name.startswith(("mixup.", "memory.", "synthesis.")) for name in names):
+        found.append("s2sd goes with neither mixup nor a memory nor a synthesis; leave one out")
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -329,11 +330,12 @@ def _check_network(resolved: Resolved) -> None:
             f"trunk.views is 0, but transform {experiment.transform.name} augments images in training; set "
             "trunk.views to the number of augmented views to keep, or take a transform that does not augment"
         )
-    mixed = [method.name for method in resolved.methods if "mixup.alpha" in {*method.fixed, *method.space}]
-    if training.chunk is not None and mixed:
-        raise UsageError(
-            f"training.chunk cannot be used with mixup, which method {mixed[0]} has; leave one of them out"
-        )
+    for method, addition in product(resolved.methods, ("mixup.alpha", "s2sd.weight")):
+        if training.chunk is not None and addition in {*method.fixed, *method.space}:
+            raise UsageError(
+                f"training.chunk cannot be used with {addition.partition('.')[0]}, which method "
+                f"{method.name} has; leave one of them out"
+            )
     plain = trunk.mode in ("finetune", "frozen") and (head.kind == "linear" or head.init == "random")
     recompute = experiment.engine.recompute and trunk.mode != "frozen"
     if plain and training.chunk is None and not recompute:

@@ -108,16 +108,22 @@ class _Run:
             self.embedder.to(memory_format=torch.channels_last)
         self.frozen = spec.trunk.mode == "frozen"
         self.labels, num_classes = _dense_labels(data.labels[data.train])
-        self.objective = Objective(spec, num_classes=num_classes, embedding_size=embedder.size).to(device)
+        self.objective = Objective(
+            spec,
+            num_classes=num_classes,
+            embedding_size=embedder.size,
+            feature_size=embedder.trunk.num_features,
+        ).to(device)
         self.sampler = _create_sampler(spec, self.labels)
         self.bank = _attach_bank(self.sampler, len(self.labels), embedder.size)
+        loss_lr = float(spec.hyperparameters.get(LOSS_LR, losses.registry[spec.recipe.loss].card.loss_lr))
         self.optimizer = create_optimizer(
             spec.optimizer,
             embedder=self.embedder,
             loss=self.objective.loss,
-            loss_lr=float(spec.hyperparameters.get(LOSS_LR, losses.registry[spec.recipe.loss].card.loss_lr)),
+            loss_lr=loss_lr,
             train_trunk=not self.frozen,
-            terms=self.objective.terms,  # type: ignore[arg-type]
+            others=self.objective.learners(loss_lr=loss_lr),
         )
         self.autocast = Autocast(spec.training.precision, device)
         self.forward = torch.compile(embedder) if spec.training.compile else embedder
