@@ -3,6 +3,7 @@
 from levelfield.files import write_bytes, write_json, write_text
 from levelfield.records._digest import digest
 from levelfield.records._identity import (
+    IMAGE_ALGORITHM,
     SCHEMA_VERSION,
     DataIdentity,
     FeatureIdentity,
@@ -47,6 +48,7 @@ from levelfield.records._store import SEARCH_LUCK_FILE, Store, read_ledger, read
 __all__ = [
     "FEEDBACK",
     "IDENTITY",
+    "IMAGE_ALGORITHM",
     "MORE_RERUNS",
     "MORE_SEARCHES",
     "SCHEMA_VERSION",
