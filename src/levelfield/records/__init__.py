@@ -2,6 +2,16 @@
 
 from levelfield.files import write_bytes, write_json, write_text
 from levelfield.records._digest import digest
+from levelfield.records._gallery import (
+    LOOK_MAP_ROWS,
+    LOOK_MAP_VECTORS,
+    LOOK_NEIGHBOURS,
+    LOOK_QUERIES,
+    LOOK_SIMILARITIES,
+    EmbeddingMap,
+    Gallery,
+    GalleryQuery,
+)
 from levelfield.records._identity import (
     SCHEMA_VERSION,
     DataIdentity,
@@ -20,6 +30,7 @@ from levelfield.records._identity import (
 from levelfield.records._models import (
     FEEDBACK,
     MORE_RERUNS,
+    PICTURES,
     SETTINGS,
     Environment,
     EpochLine,
@@ -45,13 +56,22 @@ from levelfield.records._store import Store, read_ledger, read_selection, write_
 __all__ = [
     "FEEDBACK",
     "IDENTITY",
+    "LOOK_MAP_ROWS",
+    "LOOK_MAP_VECTORS",
+    "LOOK_NEIGHBOURS",
+    "LOOK_QUERIES",
+    "LOOK_SIMILARITIES",
     "MORE_RERUNS",
+    "PICTURES",
     "SCHEMA_VERSION",
     "SETTINGS",
     "DataIdentity",
+    "EmbeddingMap",
     "Environment",
     "EpochLine",
     "FeatureIdentity",
+    "Gallery",
+    "GalleryQuery",
     "Index",
     "LedgerHead",
     "LedgerLine",

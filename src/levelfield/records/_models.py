@@ -189,6 +189,7 @@ class Index(Record):
 
 FEEDBACK = "leaky: search and selection are shown the test set"  # events of the ledger
 MORE_RERUNS = "reruns added after a look"
+PICTURES = "opened for pictures"
 
 
 class LedgerLine(Record):

@@ -143,9 +143,12 @@ class Table:
             )
         return "\n".join([*lines, *([""] if self.notes else []), *(f"- {note}" for note in self.notes)])
 
-    def html(self) -> str:
-        """As HTML, notes included; classes "best", "alike", "note" and "baseline" are the page's to style."""
-        lines = ["<table>", "<thead>"]
+    def html(self, *, sortable: bool = False) -> str:
+        """As HTML, notes included; classes "best", "alike", "note" and "baseline" are the page's to style.
+
+        With ``sortable`` the script of our pages lets readers sort by a click on a column's head.
+        """
+        lines = ['<table class="sortable">' if sortable else "<table>", "<thead>"]
         if self.groups:
             spans = (f'<th colspan="{count}">{escape_html(name)}</th>' for name, count in self.groups)
             lines.append(f'<tr class="groups">{"".join(spans)}</tr>')
