@@ -139,8 +139,10 @@ def write_comparison(
         written.append(folder / "across.tex")
         write_text(written[-1], across_table(across).latex())
         if across.test is not None:
-            from levelfield.reports.figures.files import write_png
+            from levelfield.reports.figures import write_png, write_svg
 
-            written.append(folder / "critical-difference.png")
-            write_png(critical_difference_diagram(across.test), written[-1])
+            diagram = critical_difference_diagram(across.test)
+            written += [folder / "critical-difference.png", folder / "critical-difference.svg"]
+            write_png(diagram, written[-2])
+            write_svg(diagram, written[-1])
     return written

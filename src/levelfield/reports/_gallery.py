@@ -49,10 +49,9 @@ def gallery_section(evidence: Evidence) -> dict[str, Any] | None:
 def shown_neighbours(evidence: Evidence, gallery: Gallery) -> dict[str, dict[int, list[tuple[int, float]]]]:
     """By method and query: the nearest test images and their similarity, nearest first."""
     found: dict[str, dict[int, list[tuple[int, float]]]] = {}
-    for method in gallery.confirmations:
-        confirmation = evidence.confirmations.get(method)
-        neighbours = None if confirmation is None else confirmation.neighbours()
-        if neighbours is None:
+    for method in evidence.means:
+        neighbours = evidence.confirmations[method].neighbours()
+        if neighbours is None or method not in gallery.confirmations:
             continue
         line = {row: number for number, row in enumerate(neighbours.queries.tolist())}
         found[method] = {

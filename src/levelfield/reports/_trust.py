@@ -42,6 +42,7 @@ def conclusions(evidence: Evidence, findings: list[str]) -> tuple[list[str], lis
         cannot.append(
             f"That the methods of the other {undecided} pairs are equal: undecided is no proof of equality."
         )
+    cannot += [f"More than this allows: {caveat}" for caveat in evidence.caveats]
     if comparison.leaky:
         cannot.append(
             "How well any of this does on new data: hyperparameters were chosen with test feedback."

@@ -141,6 +141,7 @@ def _plot(chart: PanelChart | BarChart, pictures: Sequence[PointPictures] | None
     layout["margin"] = {**layout.get("margin", {}), "t": 30}
     content = {"data": figure["data"], "layout": layout}
     if pictures is not None:
+        layout["height"] = 560
         content["pictures"] = [{"name": trace.name, "rows": trace.rows} for trace in pictures]
     return Markup(
         '<figure class="plot" aria-label="{0}"><figcaption>{0}</figcaption><div></div>{1}</figure>'

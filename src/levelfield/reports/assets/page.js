@@ -147,6 +147,7 @@
     canvas.on("plotly_unhover", () => { box.hidden = true; });
   }
 
+  const FIRST = 6; // queries that are shown before somebody asks for more
   const REASONS = { random: "drawn at random", hardest: "hardest for all methods", differs: "methods differ most" };
 
   function gallery(root) {
@@ -154,10 +155,15 @@
     const list = root.querySelector(".queries");
     const [why, method] = root.querySelectorAll("select");
     const name = (row) => shown.names[shown.labels[row]];
+    const more = make("button", "plain");
+    more.type = "button";
+    let limit = FIRST;
     function render() {
       list.replaceChildren();
-      for (const query of shown.queries) {
-        if (why.value && query.why !== why.value) continue;
+      const chosen = shown.queries.filter((query) => !why.value || query.why === why.value);
+      more.hidden = chosen.length <= limit;
+      more.textContent = `Show the other ${chosen.length - limit} queries`;
+      for (const query of chosen.slice(0, limit)) {
         const card = make("div", "query");
         const head = make("div");
         head.append(tile(query.row, name(query.row), "large"), make("p", "", name(query.row)));
@@ -180,7 +186,9 @@
         list.append(card);
       }
     }
-    [why, method].forEach((choice) => choice.addEventListener("change", render));
+    [why, method].forEach((choice) => choice.addEventListener("change", () => { limit = FIRST; render(); }));
+    more.addEventListener("click", () => { limit = Infinity; render(); });
+    list.after(more);
     render();
   }
 
