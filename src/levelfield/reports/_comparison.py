@@ -85,6 +85,11 @@ def published_rows(evidence: Evidence) -> list[Beside]:
     return [row for row in rows if row.setting == evidence.setting]
 
 
+def beside_published_tables(evidence: Evidence) -> list[Table]:
+    """Published numbers beside one's own, for the setting and metric of the comparison."""
+    return beside_tables(published_rows(evidence))
+
+
 def _across(across: Across) -> list[str]:
     lines = [f"# Over all experiments: {across.setting} {across.measure.label}", ""]
     table = across_table(across)

@@ -53,16 +53,17 @@ def write_report(root: str | Path, *, evidence: Evidence | None = None, assets: 
     for name in ASSETS if assets else ():
         write_text(folder / "assets" / name, asset(name))
     page = folder / "index.html"
-    write_text(page, render(evidence, assets="assets/" if assets else None))
+    write_text(page, render_report(evidence, assets="assets/" if assets else None))
     return page
 
 
-def render(evidence: Evidence, *, assets: str | None = None) -> str:
+def render_report(evidence: Evidence, *, assets: str | None = None, home: str = "") -> str:
     """The page as HTML. Nothing in it is loaded from elsewhere.
 
     Args:
         evidence: The experiment.
         assets: Where style and scripts lie, as seen from the page; None puts them into it.
+        home: Where a list of all experiments lies, if there is one.
     """
     comparison = evidence.comparison
     found = verify(evidence.root)
@@ -73,6 +74,7 @@ def render(evidence: Evidence, *, assets: str | None = None) -> str:
     return render_page(
         "report.html",
         assets=assets,
+        home=home,
         experiment=comparison.experiment,
         version=levelfield.__version__,
         methods=len(comparison.trained),

@@ -50,6 +50,11 @@ def render_page(template: str, *, assets: str | None = None, **values: Any) -> s
     return environment().get_template(template).render(resources=_Resources(assets), **values)
 
 
+def page_resources(assets: str | None) -> _Resources:
+    """Style and scripts for a page of another room; see :func:`render_page`."""
+    return _Resources(assets)
+
+
 class _Resources:
     """Style and scripts of a page, inside it or beside it, and the policy that forbids all others."""
 

@@ -46,6 +46,21 @@
     });
   }
 
+  // <div data-filters="table"> holds inputs, whose words a row must hold, and selects, which name the text of
+  // one column (data-column) or of any.
+  function filterAll() {
+    document.querySelectorAll("[data-filters]").forEach((group) => {
+      const controls = [...group.querySelectorAll("input, select")].filter((control) => control.value);
+      document.querySelectorAll(`${group.dataset.filters} tbody tr`).forEach((row) => {
+        row.hidden = !controls.every((control) => {
+          const column = control.dataset.column;
+          if (column !== undefined) return row.cells[column].textContent.trim() === control.value;
+          return row.textContent.toLowerCase().includes(control.value.toLowerCase());
+        });
+      });
+    });
+  }
+
   // Charts
 
   const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -203,6 +218,7 @@
       gallery(element);
     });
   }
-  window.levelfield = { enhance, make };
+  document.querySelectorAll("[data-filters]").forEach((group) => group.addEventListener("input", filterAll));
+  window.levelfield = { enhance, filterAll, make };
   enhance(document);
 })();
