@@ -153,7 +153,10 @@ class Table:
             spans = (f'<th colspan="{count}">{escape_html(name)}</th>' for name, count in self.groups)
             lines.append(f'<tr class="groups">{"".join(spans)}</tr>')
         names = ["note" if column.left and number else "" for number, column in enumerate(self.columns)]
-        heads = (_tag("th", column.head, name) for column, name in zip(self.columns, names, strict=True))
+        heads = (
+            _tag("th", column.head, name, scope="col")
+            for column, name in zip(self.columns, names, strict=True)
+        )
         lines += [f"<tr>{''.join(heads)}</tr>", "</thead>", "<tbody>"]
         for row in self.rows:
             cells = (
@@ -263,8 +266,8 @@ def escape_latex(text: str) -> str:
     return "".join(LATEX_SPECIAL.get(sign, sign) for sign in text)
 
 
-def _tag(tag: str, text: str, name: str) -> str:
-    mark = f' class="{name}"' if name else ""
+def _tag(tag: str, text: str, name: str, *, scope: str = "") -> str:
+    mark = (f' scope="{scope}"' if scope else "") + (f' class="{name}"' if name else "")
     return f"<{tag}{mark}>{escape_html(text)}</{tag}>"
 
 
