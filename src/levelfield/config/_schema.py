@@ -219,6 +219,16 @@ class MethodSpec(Section):
     space: dict[str, list[Scalar]] = Field(default_factory=dict)
     samples_per_class: Size | None = None
 
+    @field_validator("name")
+    @classmethod
+    def _part_of_a_file_name(cls, value: str) -> str:
+        """Records are filed under it, so it must not lead to another folder."""
+        if not value.strip() or set(value) & set("/\\") or not value.isprintable():
+            raise ValueError(
+                f"{value!r} cannot be the name of a method; leave out / and \\ and what cannot be printed"
+            )
+        return value
+
 
 class SearchSpec(Section):
     """How hyperparameters are looked for: the same budget for every method.

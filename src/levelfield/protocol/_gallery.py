@@ -242,14 +242,17 @@ def place(file: Path, method: str) -> EmbeddingMap:
 
 
 def _tsne(vectors: np.ndarray) -> Places:
+    """Places by t-SNE; none for so few images, or so collapsed a space, that it would mean nothing."""
     try:
         from sklearn.manifold import TSNE
     except ImportError:
         return ()
-    if len(vectors) < 10:
+    if len(vectors) < 10 or vectors.shape[1] < 2 or not np.ptp(vectors) > 1e-6:
         return ()
     perplexity = min(30.0, (len(vectors) - 1) / 3)
-    return _places(TSNE(perplexity=perplexity, init="pca", random_state=0, n_jobs=1).fit_transform(vectors))
+    # "exact": the tree of the other method has crashed the process where many points coincide.
+    drawn = TSNE(perplexity=perplexity, method="exact", init="pca", random_state=0, n_jobs=1)
+    return _places(drawn.fit_transform(vectors.astype(np.float64)))
 
 
 def _places(points: np.ndarray) -> Places:

@@ -24,7 +24,7 @@ from levelfield.seeds import numpy_generator
 
 NEAREST = 8  # neighbours of each query
 MOST_QUERIES = 10_000  # of more, as many are drawn at random
-MAP_CLASSES, MAP_IMAGES = 20, 25  # as many colours as can be told apart, and images of each class
+MAP_CLASSES, MAP_IMAGES = 20, 20  # as many colours as can be told apart, and images of each class
 MAP_DIMENSIONS = 50  # what t-SNE usually starts from
 LOOK = (LOOK_QUERIES, LOOK_NEIGHBOURS, LOOK_SIMILARITIES, LOOK_MAP_ROWS, LOOK_MAP_VECTORS)
 
@@ -78,7 +78,7 @@ def nearest_neighbours(
 
 
 def map_rows(test: Dataset) -> np.ndarray:
-    """Which images a map shows: up to 25 of each of up to 20 classes, drawn by the set's hash."""
+    """Which images a map shows: up to 20 of each of up to 20 classes, drawn by the set's hash."""
     random = numpy_generator("map", test.fingerprint)
     used = np.flatnonzero(test.roles) if test.roles is not None else np.arange(len(test))
     classes = np.unique(test.labels[used])

@@ -153,10 +153,8 @@ class Table:
             spans = (f'<th colspan="{count}">{escape_html(name)}</th>' for name, count in self.groups)
             lines.append(f'<tr class="groups">{"".join(spans)}</tr>')
         names = ["note" if column.left and number else "" for number, column in enumerate(self.columns)]
-        heads = (
-            _tag("th", column.head, name, scope="col")
-            for column, name in zip(self.columns, names, strict=True)
-        )
+        pairs = zip(self.columns, names, strict=True)
+        heads = (_tag("th", column.head, name, scope="col") for column, name in pairs)
         lines += [f"<tr>{''.join(heads)}</tr>", "</thead>", "<tbody>"]
         for row in self.rows:
             cells = (
