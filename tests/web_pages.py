@@ -122,7 +122,7 @@ NAMELESS = """
   if (document.querySelectorAll("h1").length !== 1) bad.push("not one h1");
   if (document.documentElement.lang !== "en") bad.push("no language");
   document.querySelectorAll("table thead th").forEach((head) => {
-    if (head.getAttribute("scope") !== "col" && head.colSpan === 1) bad.push("no scope: " + head.outerHTML.slice(0, 60));
+    if (head.getAttribute("scope") !== "col" && head.colSpan === 1) bad.push(head.outerHTML.slice(0, 80));
   });
   return bad;
 }

@@ -11,62 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pylatexenc.latexwalker import LatexWalker
-from safetensors.numpy import load_file, save, save_file
 
 from levelfield.compare import weigh
-from levelfield.records import EmbeddingMap, Gallery, GalleryQuery, Store
 from levelfield.reports import Table, results_table, write_report
 from levelfield.reports._classes import class_scores, confusions_table
 from levelfield.reports._trust import conclusions
 from levelfield.reports.figures.experiment import spectral_decay
 from levelfield.reports.pages import ASSETS, asset, data_block
+from made_gallery import add_gallery
 
 Writer = Callable[..., Path]
-PICTURE = b"RIFFxxxxWEBP"
-
-
-def add_gallery(root: Path, *, classes: int = 8, names: str = "class {}") -> Gallery:
-    """Give a made experiment what a real one keeps to look at; the wrong neighbours are of the next class."""
-    index, store = Store(root).index(), Store(root)
-    confirmations = {method: index.selection_ids(method)[0] for method in index.selections}
-    n, random = 0, np.random.default_rng(0)
-    for selection in confirmations.values():
-        for file in sorted((root / "confirmations" / selection).glob("*.safetensors")):
-            arrays = load_file(file)
-            n = len(arrays["concatenated.map_at_r"])
-            rows = np.arange(n)
-            save_file(
-                arrays
-                | {
-                    "classes": (rows % classes).astype(np.int64),
-                    "look.queries": rows.astype(np.int32),
-                    "look.neighbours": np.stack([(rows + step) % n for step in (classes, 1)], 1).astype(
-                        np.int32
-                    ),
-                    "look.similarities": np.tile(np.float32([0.9, 0.5]), (n, 1)),
-                    "look.map_rows": rows[:40].astype(np.int32),
-                    "look.map_vectors": random.normal(size=(40, 3)).astype(np.float32),
-                },
-                file,
-            )
-    places = tuple((float(x), float(y)) for x, y in random.normal(size=(40, 2)))
-    gallery = Gallery(
-        key="made",
-        metric="map_at_r",
-        queries=(
-            GalleryQuery(row=0, why="random"),
-            GalleryQuery(row=1, why="hardest"),
-            GalleryQuery(row=2, why="differs", between=("contrastive", "triplet")),
-        ),
-        confirmations=confirmations,
-        labels=tuple(int(row % classes) for row in range(n)),
-        class_names={label: names.format(label) for label in range(classes)},
-        side=96,
-        map=EmbeddingMap(method="contrastive", rows=tuple(range(40)), pca=places, tsne=places),
-    )
-    pictures = {str(row): np.frombuffer(PICTURE, dtype=np.uint8) for row in range(20)}
-    store.write_gallery(gallery, save(pictures))
-    return gallery
 
 
 def test_a_page_of_three_methods_is_small(write_experiment: Writer) -> None:

@@ -51,6 +51,7 @@ def serve(
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        listener.listen(128)  # who reads the address below and asks at once waits, and is not refused
     except OSError as error:
         raise RunError(
             f"cannot listen on {host}:{port} ({error.strerror or error}); choose another --port"

@@ -150,7 +150,10 @@ class Table:
         """
         lines = ['<table class="sortable">' if sortable else "<table>", "<thead>"]
         if self.groups:
-            spans = (f'<th colspan="{count}">{escape_html(name)}</th>' for name, count in self.groups)
+            spans = (
+                f'<{(tag := "th" if name else "td")} colspan="{count}">{escape_html(name)}</{tag}>'
+                for name, count in self.groups
+            )
             lines.append(f'<tr class="groups">{"".join(spans)}</tr>')
         names = ["note" if column.left and number else "" for number, column in enumerate(self.columns)]
         pairs = zip(self.columns, names, strict=True)
