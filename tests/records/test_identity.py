@@ -92,6 +92,7 @@ FIELDS: dict[str, tuple[Any, str]] = {
     "search.prune": (True, "S"),
     "search.storage": ("sqlite:///x.db", ""),
     "confirm.reruns": (9, ""),
+    "confirm.gallery": (9, ""),
     "engine.name": ("mine", ""),
     "engine.workers": (3, ""),
     "engine.threads": (3, ""),

@@ -29,6 +29,8 @@ from levelfield.cli import (
     reproduce,
     run,
     search,
+    serve,
+    site,
     study,
     sweep,
     verify,
@@ -59,6 +61,8 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("export")(export.export)
 app.command("index")(index.index)
 app.command("search")(search.search)
+app.command("serve")(serve.serve)
+app.command("site")(site.site)
 app.command("ls")(ls.ls)
 app.add_typer(study.app, name="study")
 data.app.command("prepare")(data_prepare.prepare)
