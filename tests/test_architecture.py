@@ -42,6 +42,7 @@ ROOMS = [
     "compare",
     "protocol",
     "reports",
+    "web",
     "studies",
     "app",
     "cli",

@@ -106,10 +106,10 @@ def test_a_long_task_says_how_far_it_is() -> None:
 
 def test_gpus_are_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Faked: there are none here. Each of four workers sees one of two GPUs."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("levelfield.engine._machine.gpus", lambda: ["3", "7"])
-    assert engine.chosen_device("auto") == "cuda"
     spec = EngineSpec.model_validate({"workers": "auto", "device": "auto", "runs_per_gpu": 2})
-    assert engine.workers_of(spec) == 4
+    assert engine.device_of(spec) == "cuda" and engine.workers_of(spec) == 4
     with engine.create(spec) as runner:
         assert runner.slots == 4
         assert sorted(run_all(runner, visible_gpu, [1.0] * 4)) == ["3", "3", "7", "7"]
@@ -117,25 +117,38 @@ def test_gpus_are_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
         engine.create(EngineSpec(workers=3, device="cuda"))
 
 
+def test_gpus_by_the_names_that_are_visible(monkeypatch: pytest.MonkeyPatch) -> None:
+    from levelfield.engine import _machine
+
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert _machine.gpus() == ["0", "1"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-a,GPU-b")
+    assert _machine.gpus() == ["GPU-a", "GPU-b"]
+
+
 def test_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("levelfield.engine._machine.gpus", list)
-    monkeypatch.setattr("levelfield.engine._machine.cores", lambda: 6)
-    assert engine.chosen_device("auto") == "cpu"
-    assert engine.workers_of(EngineSpec(workers="auto", threads=4)) == 1
-    assert engine.workers_of(EngineSpec(workers="auto", device="auto")) == 6
-    with pytest.raises(UsageError, match="there is no GPU here; set it to cpu or auto"):
-        engine.create(EngineSpec(device="cuda"))
+    monkeypatch.setattr("levelfield.train.available_cores", lambda: 6)
+    assert engine.workers_of(EngineSpec(workers="auto", threads=4, device="cpu")) == 1
+    assert engine.workers_of(EngineSpec(workers="auto", device="cpu")) == 6
+
+
+def test_a_cluster_has_what_the_driver_may_lack() -> None:
+    def device(**values: Any) -> str:
+        return engine.device_of(EngineSpec.model_validate({"name": "ray", **values}))
+
+    assert device(device="cuda") == "cuda" == device(gpus=0.5) and device() == "cpu"
 
 
 def test_cores_of_a_container(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from levelfield.engine import _machine
+    from levelfield.train import _devices
 
-    monkeypatch.setattr(_machine, "CGROUP_QUOTA", tmp_path / "cpu.max")
-    unbound = _machine.cores()
+    monkeypatch.setattr(_devices, "CGROUP_QUOTA", tmp_path / "cpu.max")
+    unbound = _devices.available_cores()
     (tmp_path / "cpu.max").write_text("100000 100000\n")
-    assert _machine.cores() == 1
+    assert _devices.available_cores() == 1
     (tmp_path / "cpu.max").write_text("max 100000\n")
-    assert _machine.cores() == unbound
+    assert _devices.available_cores() == unbound
 
 
 def test_what_a_worker_cannot_import_is_named(tmp_path: Path) -> None:

@@ -13,7 +13,9 @@ import levelfield
 from levelfield.cli import (
     compare,
     data,
+    data_overlap,
     data_prepare,
+    data_shift,
     demo,
     evaluate,
     export,
@@ -27,6 +29,8 @@ from levelfield.cli import (
     reproduce,
     run,
     search,
+    serve,
+    site,
     study,
     sweep,
     verify,
@@ -58,9 +62,13 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("export")(export.export)
 app.command("index")(index.index)
 app.command("search")(search.search)
+app.command("serve")(serve.serve)
+app.command("site")(site.site)
 app.command("ls")(ls.ls)
 app.add_typer(study.app, name="study")
 data.app.command("prepare")(data_prepare.prepare)
+data.app.command("shift")(data_shift.shift)
+data.app.command("overlap")(data_overlap.overlap)
 app.add_typer(data.app, name="data")
 app.add_typer(presets.app, name="presets")
 app.add_typer(published.app, name="published")

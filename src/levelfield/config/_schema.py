@@ -6,6 +6,7 @@ plug-in's own options; they are checked against its signature when the experimen
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -198,7 +199,7 @@ class TrainingSpec(Section):
     patience: int | None = Field(default=9, ge=0, le=MANY)
     metric: str = "map_at_r"
     eval_batch_size: Size = 256
-    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    precision: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
     accumulate: Size = 1
     clip_norm: float | None = Field(default=None, gt=0)
     compile: bool = False
@@ -218,6 +219,23 @@ class MethodSpec(Section):
     set: dict[str, Scalar] = Field(default_factory=dict)
     space: dict[str, list[Scalar]] = Field(default_factory=dict)
     samples_per_class: Size | None = None
+
+    @field_validator("name")
+    @classmethod
+    def _fit_for_files(cls, value: str) -> str:
+        """Files and table cells are called after methods, and the baseline's row has a name of its own."""
+        if value in BASELINES:
+            raise ValueError(f"{value} is the row of the network before training; choose another method name")
+        if not re.fullmatch(r"\w[\w .:+=,()-]{0,99}", value):
+            raise ValueError(
+                f"{value[:40]!r} is no method name: begin with a letter or digit, go on with these and "
+                "_ - . : + = , ( ) or spaces, 100 characters at most"
+            )
+        return value
+
+
+BASELINES = ("untrained", "pretrained")  # what the row before training is called
+RANDOM_TRIALS = 5  # the first ones of gp and tpe, which have nothing to learn from yet
 
 
 class SearchSpec(Section):
@@ -241,11 +259,22 @@ class SearchSpec(Section):
     prune: bool = False
     storage: str | None = None
 
+    @property
+    def random_trials(self) -> int:
+        """How many of the trials are drawn at random, whatever was found before them."""
+        if self.sampler in ("gp", "tpe"):
+            return min(self.trials, RANDOM_TRIALS)
+        return self.trials if self.sampler == "random" else 0
+
 
 class ConfirmSpec(Section):
-    """How often the selection is trained anew, with fresh seeds, for the test set."""
+    """How often the selection is trained anew, with fresh seeds, for the test set; what is kept to look at.
+
+    ``gallery`` is how many test queries are kept with small pictures of their neighbours; 0 keeps none.
+    """
 
     reruns: int = Field(default=10, ge=1, le=10_000, description="of each search's selection")
+    gallery: int = Field(default=24, ge=0, le=1000, description="queries shown with their neighbours")
 
 
 class EngineSpec(Plugin):
@@ -256,7 +285,13 @@ class EngineSpec(Plugin):
         default=1, description="runs at once; 0 = in this process, auto = as many as cores or GPUs allow"
     )
     threads: int = Field(default=1, ge=1, le=1024, description="CPU threads of each run")
-    device: str = Field(default="cpu", description="cpu, cuda, cuda:1 ...; auto = a GPU if there is one")
+    device: str = Field(default="auto", description="cuda, mps or cpu; auto takes the first that is there")
+    loaders: Annotated[int, Field(ge=0, le=256)] | Literal["auto"] = Field(
+        default="auto", description="processes that read pictures ahead of each run; 0 = none"
+    )
+    recompute: bool = Field(
+        default=False, description="compute activations again in the backward pass instead of keeping them"
+    )
 
 
 class Experiment(Section):

@@ -17,7 +17,7 @@ from levelfield.engine._runner import (
 from levelfield.engine._call import carry_out, report
 from levelfield.engine._inline import ThisProcess
 from levelfield.engine._local import LocalEngine
-from levelfield.engine._machine import chosen_device, workers_of
+from levelfield.engine._machine import device_of, workers_of
 from levelfield.engine._torchrun import TorchrunEngine, is_chief, started_by_torchrun
 
 __all__ = [
@@ -31,8 +31,8 @@ __all__ = [
     "TorchrunEngine",
     "carry_out",
     "check",
-    "chosen_device",
     "create",
+    "device_of",
     "is_chief",
     "register",
     "registry",

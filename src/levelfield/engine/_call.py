@@ -83,7 +83,7 @@ def carry_out_pickled(call: bytes, *, tell: Tell) -> bytes:
                 "was the code changed while the experiment ran? Give the same command again"
             ),
         )
-    return _packed(done)
+    return packed(done)
 
 
 def packed_call(number: int, function: Callable[[Any], Any], job: Any) -> bytes:
@@ -100,7 +100,8 @@ def unpacked(answer: bytes) -> Finished:
     return finished
 
 
-def _packed(done: Finished) -> bytes:
+def packed(done: Finished) -> bytes:
+    """What :func:`unpacked` takes, whatever the result or the error is made of."""
     text = "".join(traceback.format_exception(done.error)) if done.error is not None else ""
     try:
         answer = pickle.dumps((done, text))

@@ -11,7 +11,7 @@ import multiprocessing.connection
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +21,7 @@ from pydantic import Field
 
 from levelfield.engine._call import packed_call, unpacked
 from levelfield.engine._inline import ThisProcess
-from levelfield.engine._machine import chosen_device, gpu_of_each, worker_count
+from levelfield.engine._machine import gpu_of_each, worker_count
 from levelfield.engine._runner import Finished, LostTaskError, Report, Runner, Task, register
 from levelfield.engine._worker import READY, REPORT, SCRIPT_WITHOUT_GUARD, Worker
 from levelfield.errors import RunError
@@ -42,10 +42,11 @@ def local(
 
     On ``device: cuda`` each run has a GPU of its own, or shares it with ``runs_per_gpu`` others.
     """
+    _leave_if_imported_by_a_worker()  # also without workers: runs have loader processes
     count = worker_count(workers, threads=threads, device=device, runs_per_gpu=runs_per_gpu)
     if count == 0:
         return nullcontext(ThisProcess())
-    return LocalEngine(workers=count, device=chosen_device(device)).open()
+    return LocalEngine(workers=count, gpus=gpu_of_each(count, device=device)).open()
 
 
 @dataclass
@@ -77,8 +78,8 @@ class LocalEngine:
         [1, 2]
     """
 
-    def __init__(self, *, workers: int, device: str = "cpu") -> None:
-        self._gpus = list(gpu_of_each(workers, device=device))
+    def __init__(self, *, workers: int, gpus: Sequence[str | None] = ()) -> None:
+        self._gpus = list(gpus) or [None] * workers  # which one each worker sees
         self._places: list[Worker | None] = [None] * workers
         self._busy: dict[int, _Attempt] = {}  # by place
         self._queue: deque[_Attempt] = deque()

@@ -4,28 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 from levelfield.config import EngineSpec
 from levelfield.errors import UsageError
-
-CGROUP_QUOTA = Path("/sys/fs/cgroup/cpu.max")
-
-
-def cores() -> int:
-    """The cores that this process may use: fewer than the machine has, in a container or under Slurm.
-
-    Example:
-        >>> cores() >= 1
-        True
-    """
-    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    try:
-        quota, period = CGROUP_QUOTA.read_text().split()
-        bound = min(bound, max(1, int(quota) // int(period)))
-    except (OSError, ValueError):  # no control group, or one without a quota ("max")
-        pass
-    return bound
 
 
 def gpus() -> list[str]:
@@ -37,16 +18,20 @@ def gpus() -> list[str]:
     return visible[:count] if len(visible) >= count > 0 else [str(number) for number in range(count)]
 
 
-def chosen_device(device: str) -> str:
-    """What ``engine.device: auto`` comes to here; any other device as it is.
+def device_of(spec: EngineSpec) -> str:
+    """Where the runs of an experiment compute; "auto" is what there is on the machines that carry them out.
 
     Example:
-        >>> chosen_device("cpu")
+        >>> device_of(EngineSpec(device="cpu"))
         'cpu'
     """
-    if device != "auto":
-        return device
-    return "cuda" if gpus() else "cpu"
+    from levelfield.train import choose_device
+
+    if spec.name != "ray":
+        return choose_device(spec.device)
+    if spec.device == "auto":  # the driver need not have what the cluster has
+        return "cuda" if spec.options.get("gpus") else "cpu"
+    return spec.device
 
 
 def worker_count(workers: int | str, *, threads: int, device: str, runs_per_gpu: int = 1) -> int:
@@ -56,11 +41,11 @@ def worker_count(workers: int | str, *, threads: int, device: str, runs_per_gpu:
         >>> worker_count(3, threads=1, device="cpu")
         3
     """
+    from levelfield.train import available_cores
+
     if not _hands_out(device):
-        return max(1, cores() // threads) if isinstance(workers, str) else workers
+        return max(1, available_cores() // threads) if isinstance(workers, str) else workers
     room = len(gpus()) * runs_per_gpu
-    if room == 0:
-        raise UsageError(f'engine.device is "{device}", but there is no GPU here; set it to cpu or auto')
     if isinstance(workers, str):
         return room
     if workers > room:
@@ -79,7 +64,9 @@ def workers_of(spec: EngineSpec) -> int:
         2
     """
     if spec.name != "local":
-        return cores() if isinstance(spec.workers, str) else spec.workers
+        from levelfield.train import available_cores
+
+        return available_cores() if isinstance(spec.workers, str) else spec.workers
     per_gpu = spec.options.get("runs_per_gpu", 1)
     return worker_count(spec.workers, threads=spec.threads, device=spec.device, runs_per_gpu=per_gpu)
 
@@ -94,4 +81,6 @@ def gpu_of_each(workers: int, *, device: str) -> Sequence[str | None]:
 
 def _hands_out(device: str) -> bool:
     """Whether GPUs are handed out: not where the user names one, such as "cuda:1"."""
-    return chosen_device(device) == "cuda"
+    from levelfield.train import choose_device
+
+    return choose_device(device) == "cuda"

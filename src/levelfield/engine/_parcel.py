@@ -21,7 +21,7 @@ from typing import Any
 
 from levelfield import files
 from levelfield.data import cache_folder
-from levelfield.engine._call import Tell, carry_out
+from levelfield.engine._call import Tell, carry_out, packed
 from levelfield.engine._runner import Finished, Task
 from levelfield.errors import RunError
 from levelfield.records import RunSpec
@@ -59,9 +59,9 @@ class Parcel:
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """What came of a parcel: the result, and the files by their path on the driver."""
+    """What came of a parcel: a packed :class:`Finished`, and the files by their path on the driver."""
 
-    finished: Finished
+    finished: bytes
     contents: Contents
 
 
@@ -102,10 +102,10 @@ def open_parcel(
             job = moved(job, scratch, (*parcel.reads, *parcel.writes))
             job = _settled(job, parcel, fetch)
         except Exception as error:
-            return Answer(Finished(parcel.number, error=error), {})
+            return Answer(packed(Finished(parcel.number, error=error)), {})
         with _saving(scratch, parcel.writes, keep, every):
             finished = carry_out(parcel.number, function, job, tell=tell)
-        return Answer(finished, _written(scratch, parcel.writes))
+        return Answer(packed(finished), _written(scratch, parcel.writes))
 
 
 def put_in_place(contents: Contents, *, writes: Sequence[Path], is_whole: bool) -> None:
@@ -137,6 +137,8 @@ def moved(value: Any, scratch: Path, paths: Sequence[str]) -> Any:
         return _below(scratch, str(value)) if inside else value
     if isinstance(value, tuple):
         return tuple(moved(item, scratch, paths) for item in value)
+    if isinstance(value, dict):
+        return {name: moved(item, scratch, paths) for name, item in value.items()}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         changes = {
             field.name: moved(getattr(value, field.name), scratch, paths)

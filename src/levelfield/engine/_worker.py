@@ -61,7 +61,7 @@ class Worker:
         self.connection, theirs = context.Pipe()
         self.is_ready = False
         self._words, self._heard, self._from = words, 0, 0
-        self.process = context.Process(target=main, args=(theirs, str(words), gpu), daemon=True)
+        self.process = context.Process(target=main, args=(theirs, str(words), gpu))
         # Ctrl-C goes to all processes of a terminal; what is done about it, the parent decides.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if os.name == "posix" else set()
         try:

@@ -24,8 +24,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 import levelfield
-from levelfield.engine._call import REPORT_EVERY
-from levelfield.engine._machine import cores
+from levelfield.engine._call import REPORT_EVERY, packed, unpacked
 from levelfield.engine._mailbox import Mailbox
 from levelfield.engine._parcel import (
     Answer,
@@ -39,6 +38,7 @@ from levelfield.engine._parcel import (
 )
 from levelfield.engine._runner import Finished, LostTaskError, Report, Runner, Task, register
 from levelfield.errors import RunError, UsageError
+from levelfield.train import available_cores
 
 TRIES = 3  # of a task whose process dies
 LOST_MACHINES = 10  # that a task may have been on
@@ -181,13 +181,14 @@ class RayEngine:
         except self._ray.exceptions.RayError as error:
             return self._see_to(attempt, error)
         assert isinstance(answer, Answer)
-        error = answer.finished.error
-        if isinstance(error, NotHereError) and str(error) not in attempt.sent:
-            attempt.sent[str(error)] = self._provide(str(error), task)
+        finished = unpacked(answer.finished)
+        failure = finished.error
+        if isinstance(failure, NotHereError) and str(failure) not in attempt.sent:
+            attempt.sent[str(failure)] = self._provide(str(failure), task)
             self._send(attempt)
             return []
-        put_in_place(answer.contents, writes=task.writes, is_whole=error is None)
-        return [answer.finished]
+        put_in_place(answer.contents, writes=task.writes, is_whole=failure is None)
+        return [finished]
 
     def _see_to(self, attempt: _Attempt, error: Exception) -> list[Finished | Report]:
         """Try a task again whose process or machine died; in the end it is lost."""
@@ -278,7 +279,7 @@ def carry_out_parcel(
     if different:
         wanted = ", ".join(f"{name} {versions[name]}" for name in versions)
         problem = f"machine {here} has {', '.join(different)}, the driver {wanted}; install the same versions"
-        return Answer(Finished(parcel.number, error=RunError(problem)), {})
+        return Answer(packed(Finished(parcel.number, error=RunError(problem))), {})
     last = 0.0
 
     def tell(done: int, total: int) -> None:
@@ -330,7 +331,9 @@ def _import_ray() -> ModuleType:
 def _connected(ray: ModuleType, address: str) -> Iterator[None]:
     """Join a cluster, or start one; the package's code goes along."""
     code = {"py_modules": [str(Path(levelfield.__file__).parent)]}
-    options: dict[str, Any] = {"num_cpus": cores(), "include_dashboard": False} if address == "local" else {}
+    options: dict[str, Any] = (
+        {"num_cpus": available_cores(), "include_dashboard": False} if address == "local" else {}
+    )
     try:
         ray.init(address=address, runtime_env=code, log_to_driver=False, logging_level="ERROR", **options)
     except (ConnectionError, RuntimeError, OSError, ValueError, TimeoutError) as error:

@@ -11,8 +11,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from safetensors import safe_open
+
 from levelfield.methods import Method
 from levelfield.protocol._flow import Flow, Job, Jobs, Until
+from levelfield.protocol._neighbours import has_all
 from levelfield.protocol._progress import Board
 from levelfield.protocol._resolve import Resolved, metric_source
 from levelfield.protocol._score import FeatureJob, ScoreJob, compute_features, score_rerun
@@ -21,6 +24,7 @@ from levelfield.protocol.guard import TestPermit, open_test
 from levelfield.records import Rerun, RunSpec, Store, read_selection
 from levelfield.space import Value
 from levelfield.train import RunJob, checkpoint, learns_from_features
+from levelfield.train.checkpoint import has_weights
 
 CONFIRM_URGENCY = 1.0  # as the last round of a search: nothing but scores comes after it
 
@@ -91,32 +95,56 @@ def score_flow(
     selection = read_selection(selection_file).selection_id
     wanted = resolved.experiment.metrics
     known = store.reruns(selection, len(specs))
+    outs = [store.rerun_file(selection, rerun) for rerun in range(len(specs))]
     missing = [rerun for rerun in range(len(specs)) if not is_scored(known.get(rerun), wanted)]
-    board.skip(row, len(specs) - len(missing))
-    if not missing:
+    look = resolved.repeat == 0 and resolved.experiment.confirm.gallery > 0  # at the first rerun
+    unseen = look and 0 not in missing and _lacks_neighbours(known[0], outs[0], runs[0])
+    todo = [0, *missing] if unseen else missing
+    board.skip(row, len(specs) - len(todo))
+    if not todo:
         gate.passed += 1
         return
     other_metrics = any(known[rerun].failed is None for rerun in missing if rerun in known)
-    permit = open_test(store, selection_file, reruns=missing, other_metrics=other_metrics)
+    permit = open_test(
+        store, selection_file, reruns=missing, other_metrics=other_metrics, only_pictures=not missing
+    )
     board.opened(row)
     gate.passed += 1
     if features := feature_jobs(resolved, permit=permit):
         yield Jobs(features)
-    outs = [store.rerun_file(selection, rerun) for rerun in range(len(specs))]
-    yield Jobs(
-        [
-            Job(
-                key=f"score {outs[rerun]}",
-                function=score_rerun,
-                argument=ScoreJob(specs[rerun], runs[rerun], permit, resolved.resources, wanted, outs[rerun]),
-                row=row,
-                stage="score",
-                reads=(*_shown(permit), *_trained(runs[rerun])),
-                writes=(outs[rerun], outs[rerun].with_suffix(".safetensors")),
-            )
-            for rerun in missing
-        ]
-    )
+
+    def job(rerun: int) -> Job:
+        arrays = outs[rerun].with_suffix(".safetensors")
+        scored = rerun not in missing
+        return Job(
+            key=f"score {outs[rerun]}",
+            function=score_rerun,
+            argument=ScoreJob(
+                specs[rerun],
+                runs[rerun],
+                permit,
+                resolved.resources,
+                wanted,
+                outs[rerun],
+                look=look and rerun == 0,
+                scored=scored,
+            ),
+            row=row,
+            stage="score",
+            reads=(*permit.files, *_trained(runs[rerun]), *((arrays,) if scored else ())),
+            writes=(outs[rerun], arrays),
+        )
+
+    yield Jobs([job(rerun) for rerun in todo])
+
+
+def _lacks_neighbours(rerun: Rerun, out: Path, runs: tuple[Path, ...]) -> bool:
+    """Whether a scored rerun has nothing to look at, though its models are there to make it."""
+    file = out.with_suffix(".safetensors")
+    if rerun.failed is not None or not file.exists() or not all(has_weights(run) for run in runs):
+        return False
+    with safe_open(file, framework="pt") as tensors:
+        return not has_all(tensors.keys())
 
 
 def feature_jobs(resolved: Resolved, *, permit: TestPermit | None = None) -> list[Job]:
@@ -130,20 +158,15 @@ def feature_jobs(resolved: Resolved, *, permit: TestPermit | None = None) -> lis
     part = "development" if permit is None else "test"
     job = FeatureJob(spec, resolved.resources, permit)
     row = f"features of the {part} images"
-    reads = () if permit is None else _shown(permit)
+    reads = () if permit is None else permit.files
     return [Job(f"features {part}", compute_features, job, row, "features", urgency=math.inf, reads=reads)]
-
-
-def _shown(permit: TestPermit) -> tuple[Path, ...]:
-    """The files by which a permit is checked."""
-    return permit.selection_file, permit.ledger_file
 
 
 def _trained(runs: tuple[Path, ...]) -> Iterator[Path]:
     """The files of finished runs that scoring needs."""
     for run in runs:
         yield run / "result.json"
-        if (run / checkpoint.WEIGHTS).exists():  # not of a run that failed
+        if has_weights(run):  # not of a run that failed
             yield run / checkpoint.WEIGHTS
 
 

@@ -24,7 +24,7 @@ class Job:
         function: A function of a module, which can be pickled, as can the argument.
         argument: What it is called with.
         row: Whose job it is, as the display calls it.
-        stage: "features", "search", "propose", "confirm" or "score".
+        stage: "features", "search", "propose", "confirm", "score" or "gallery".
         urgency: Of jobs that wait, the one with most of it goes first: how much still has to come after it.
         known: Gives the result if it is on record already, else None.
         lost: Records that the job's process died each time, and why; gives what is the result then. Without

@@ -10,7 +10,7 @@ from typing import Protocol
 from levelfield.protocol._flow import Job
 from levelfield.records import Trial
 
-CONTROL = ("features", "propose")  # stages that are no runs of a method
+CONTROL = ("features", "propose", "gallery")  # stages that are no runs of a method
 
 
 @dataclass

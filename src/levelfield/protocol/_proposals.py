@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from levelfield.config import RANDOM_TRIALS
 from levelfield.methods import Method
-from levelfield.protocol._optimise import RANDOM_TRIALS, Observation, grid, suggest
+from levelfield.protocol._optimise import Observation, grid, suggest
 from levelfield.protocol._resolve import Resolved, first_point
 from levelfield.records import Trial
 from levelfield.seeds import seed_for

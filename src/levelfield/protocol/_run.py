@@ -16,6 +16,7 @@ from levelfield.errors import RunError
 from levelfield.methods import Method
 from levelfield.protocol._confirm import Gate, baseline_specs, feature_jobs, score_flow, train_flow
 from levelfield.protocol._flow import Flow, Jobs, Until
+from levelfield.protocol._gallery import gallery_flow
 from levelfield.protocol._progress import Board, Progress
 from levelfield.protocol._proposals import budget
 from levelfield.protocol._resolve import Resolved, resolve
@@ -92,6 +93,8 @@ def _carry_out(
         Schedule(engine, board).run(flows)
         if search_only:
             _write_index(store, resolved, _selections(resolved, gate))
+            return
+        Schedule(engine, board).run([gallery_flow(resolved, gate.frozen[baseline], store)])
 
 
 def _baseline_flow(resolved: Resolved, store: Store, gate: Gate, board: Board) -> Flow[None]:

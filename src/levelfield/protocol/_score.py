@@ -12,14 +12,16 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import save
+from safetensors.torch import load, save
 from torch import Tensor
 from torch.nn import functional as F
 
 from levelfield import engine, metrics, models
 from levelfield.data import GALLERY, QUERY, Dataset
+from levelfield.errors import RunError
 from levelfield.files import write_bytes
 from levelfield.models.pca import pca_head
+from levelfield.protocol._neighbours import to_look_at
 from levelfield.protocol._resolve import metric_source
 from levelfield.protocol.guard import TestPermit, test_view
 from levelfield.records import Rerun, RunFolder, RunSpec, write_rerun
@@ -41,7 +43,11 @@ CLASSES = "classes"
 
 @dataclass(frozen=True)
 class ScoreJob:
-    """Score one rerun's models on the test set. Without ``runs`` the models are left untrained."""
+    """Score one rerun's models on the test set. Without ``runs`` the models are left untrained.
+
+    With ``look`` the nearest neighbours of queries are kept too, for the gallery; where the scores are there
+    already (``scored``), nothing else is written.
+    """
 
     specs: tuple[RunSpec, ...]
     runs: tuple[Path, ...]
@@ -49,6 +55,8 @@ class ScoreJob:
     resources: Resources
     metrics: tuple[str, ...]
     out: Path
+    look: bool = False
+    scored: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,9 +96,21 @@ def score_rerun(job: ScoreJob) -> None:
         together = F.normalize(torch.cat(per_fold, dim=1))
     else:
         per_fold, together = _embed_pretrained(job, test)
+    look = to_look_at(together, test) if job.look else {}
+    if job.scored:
+        file = job.out.with_suffix(".safetensors")
+        write_bytes(file, save(load(file.read_bytes()) | look))
+        return
     scores = [_evaluate(embeddings, test, job.metrics) for embeddings in per_fold]
     concatenated = _evaluate(together, test, job.metrics)
-    _save_arrays(job, test, scores, concatenated, metrics.spectrum(together))
+    for metric in job.metrics:
+        if not np.isfinite([float(score[metric]) for score in (*scores, concatenated)]).all():
+            raise RunError(
+                f"{metric} of the test set is not a finite number; mend that metric, or leave it out of "
+                "`metrics`, then give the same command again: finished work is kept"
+            )
+    spectrum = torch.as_tensor(metrics.spectrum(together), dtype=torch.float32)
+    _save_arrays(job, test, scores, concatenated, {SPECTRUM: spectrum, **look})
     sources = {metric: metric_source(metric) for metric in job.metrics}
     write_rerun(
         job.out,
@@ -99,7 +119,11 @@ def score_rerun(job: ScoreJob) -> None:
             concatenated={m: float(concatenated[m]) for m in job.metrics},
             folds=tuple({m: float(score[m]) for m in job.metrics} for score in scores),
             best_epochs=tuple(result.best_epoch for result in results if result is not None),
+            runs=tuple(spec.run_id for spec in job.specs) if folders else (),
             metric_sources={metric: source for metric, source in sources.items() if source is not None},
+            collapse=next(
+                (result.collapse for result in results if result is not None and result.collapse), ""
+            ),
         ),
     )
 
@@ -185,13 +209,13 @@ def _save_arrays(
     test: Dataset,
     folds: list[metrics.Scores],
     together: metrics.Scores,
-    spectrum: np.ndarray,
+    more: dict[str, Tensor],
 ) -> None:
-    """Keep what each query scored and its class: methods are compared class by class. And the spectrum."""
+    """Keep what each query scored and its class: methods are compared class by class. And ``more``."""
     asked = np.ones(len(test), dtype=bool) if test.roles is None else (test.roles & QUERY) > 0
     tensors = {
-        SPECTRUM: torch.as_tensor(spectrum, dtype=torch.float32),
         CLASSES: torch.as_tensor(test.labels[asked], dtype=torch.int64),
+        **more,
     }
     for name in job.metrics:
         if name not in together.per_query:

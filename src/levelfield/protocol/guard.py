@@ -17,10 +17,13 @@ from levelfield.errors import LockedTestSetError, RunError
 from levelfield.records import (
     FEEDBACK,
     MORE_RERUNS,
+    MORE_SEARCHES,
+    PICTURES,
     DataIdentity,
     LedgerLine,
     PluginIdentity,
     RunSpec,
+    Selection,
     Store,
     environment,
     now,
@@ -41,6 +44,11 @@ class TestPermit:
     selection_id: str
     ledger_file: Path
 
+    @property
+    def files(self) -> tuple[Path, Path]:
+        """By which it is verified, wherever that is."""
+        return self.selection_file, self.ledger_file
+
     def verify(self) -> None:
         """Raise unless the selection is frozen as it was, and its opening is in the ledger."""
         if not self.selection_file.exists():
@@ -60,6 +68,7 @@ def open_test(
     *,
     reruns: Sequence[int],
     other_metrics: bool = False,
+    only_pictures: bool = False,
 ) -> TestPermit:
     """Grant a permit for a frozen selection, and record the opening.
 
@@ -68,6 +77,7 @@ def open_test(
         selection_file: The frozen selection.
         reruns: Which reruns are to be scored.
         other_metrics: Whether scores are there, but not of the metrics that are asked for now.
+        only_pictures: Whether all scores are there, and only the neighbours to look at are missing.
     """
     if not selection_file.exists():
         raise LockedTestSetError(f"the test set is locked: {selection_file} is not frozen yet")
@@ -77,10 +87,22 @@ def open_test(
             f"the test set is locked: {selection_file} is not what was frozen under that name; "
             "restore it, or start again with a new --out folder"
         )
-    before = [line for line in store.ledger() if line.selection == selection.selection_id]
-    event = _why_opened(before, reruns, other_metrics=other_metrics)
+    own = [line for line in store.ledger() if line.selection == selection.selection_id]
+    before = [line for line in own if line.event != PICTURES]
+    event = PICTURES if only_pictures else _why_opened(before, reruns, other_metrics=other_metrics)
+    if not before and not only_pictures and _is_added_search(store, selection):
+        event = MORE_SEARCHES
     _note(store, selection.method, selection.selection_id, event, reruns=tuple(reruns))
     return TestPermit(selection_file, selection.selection_id, store.ledger_file)
+
+
+def open_for_pictures(store: Store, selection_file: Path) -> TestPermit:
+    """Grant a permit to show some test images of an experiment that is confirmed, and record the opening."""
+    selection = read_selection(selection_file)
+    _note(store, selection.method, selection.selection_id, PICTURES)
+    permit = TestPermit(selection_file, selection.selection_id, store.ledger_file)
+    permit.verify()
+    return permit
 
 
 def _why_opened(before: Sequence[LedgerLine], reruns: Sequence[int], *, other_metrics: bool) -> str:
@@ -90,6 +112,18 @@ def _why_opened(before: Sequence[LedgerLine], reruns: Sequence[int], *, other_me
         return "reopened for other metrics"
     announced = {rerun for line in before for rerun in line.reruns}
     return "reopened after an interruption" if set(reruns) <= announced else MORE_RERUNS
+
+
+def _is_added_search(store: Store, selection: Selection) -> bool:
+    """Whether the experiment had fewer searches per method when the test set was opened for this method."""
+    search = None if selection.search is None else store.search(selection.search)
+    looks = [line.time for line in store.ledger() if line.method == selection.method]
+    if search is None or search.repeat == 0 or not looks:
+        return False
+    planned = [
+        revision.experiment.search.repeats for revision in store.revisions() if revision.time <= looks[0]
+    ]
+    return search.repeat >= max(planned, default=search.repeat + 1)
 
 
 def record_feedback(store: Store) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from levelfield import files
 from levelfield.errors import RunError, UsageError
 from levelfield.records import _version1
+from levelfield.records._gallery import Gallery
 from levelfield.records._identity import SCHEMA_VERSION, Search
 from levelfield.records._models import (
     Index,
@@ -16,6 +17,7 @@ from levelfield.records._models import (
     LedgerLine,
     Rerun,
     Revision,
+    SearchLuck,
     Selection,
     Trial,
     experiment_record,
@@ -24,6 +26,7 @@ from levelfield.records._parse import parse, read_record
 from levelfield.records._run import RunFolder
 
 READABLE_VERSIONS = (1, SCHEMA_VERSION)
+SEARCH_LUCK_FILE = "search-luck.json"
 
 
 class Store:
@@ -39,6 +42,8 @@ class Store:
         searches/<id>/trial-NNNN.json   one per finished trial
         selections/<method>-<id>.json   the frozen choices of hyperparameters
         confirmations/<id>/             test scores, rerun-NN.json, and each query's own, rerun-NN.safetensors
+        confirmations/gallery.json      which queries are shown, and the map of the embedding
+        confirmations/pictures.safetensors  small pictures of them and of their neighbours
         ledger.jsonl                    every opening of the test set, each line chained to the one before
         ledger.head.json                how many lines it has, and the hash of the last one
         report/                         pages, tables and figures
@@ -202,6 +207,24 @@ class Store:
         found = {number: self.rerun(selection_id, number) for number in range(count)}
         return {number: rerun for number, rerun in found.items() if rerun is not None}
 
+    def gallery(self) -> Gallery | None:
+        """Which test queries are shown; None if no gallery is kept."""
+        file = self.root / "confirmations" / "gallery.json"
+        return read_record(Gallery, file) if file.exists() else None
+
+    @property
+    def pictures_file(self) -> Path:
+        """The small pictures of the gallery."""
+        return self.root / "confirmations" / "pictures.safetensors"
+
+    def write_gallery(self, gallery: Gallery, pictures: bytes) -> None:
+        """Keep a gallery. The pictures come first: what names them is never there without them."""
+        files.write_bytes(self.pictures_file, pictures)
+        text = (
+            gallery.model_dump_json() + "\n"
+        )  # long lists of numbers: a line each would be no easier to read
+        files.write_text(self.root / "confirmations" / "gallery.json", text)
+
     @property
     def ledger_file(self) -> Path:
         """Every opening of the test set, one JSON line each."""
@@ -222,7 +245,22 @@ class Store:
     def ledger_head(self) -> LedgerHead | None:
         """How many lines the ledger has, and the hash of the last one; None if nothing was opened."""
         file = self.root / "ledger.head.json"
-        return read_record(LedgerHead, file) if file.exists() else None
+        if not file.exists():
+            return None
+        try:
+            return read_record(LedgerHead, file)
+        except RunError as error:  # unlike other records it cannot be computed again
+            raise RunError(
+                f"{file} is damaged: restore it from a copy; it says how long the ledger was"
+            ) from error
+
+    def search_luck_nearby(self) -> list[SearchLuck]:
+        """What studies of search luck found whose folders lie beside this one: runs/study-search-luck."""
+        found = []
+        for file in sorted(self.root.absolute().parent.glob(f"*/{SEARCH_LUCK_FILE}")):
+            with suppress(RunError):  # a study's file is beside the point here, damaged or of another version
+                found.append(read_record(SearchLuck, file))
+        return found
 
     def selection_files(self) -> list[Path]:
         """Every frozen selection, also those that a later one has replaced."""
