@@ -97,6 +97,8 @@ FIELDS: dict[str, tuple[Any, str]] = {
     "engine.workers": (3, ""),
     "engine.threads": (3, ""),
     "engine.device": ("meta", ""),
+    "engine.loaders": (3, ""),
+    "engine.recompute": (True, ""),
 }
 OPTIONS: dict[str, tuple[Any, str]] = {
     "dataset.samples": (7, "FRS"),

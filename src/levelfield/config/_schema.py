@@ -6,8 +6,9 @@ plug-in's own options; they are checked against its signature when the experimen
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -198,7 +199,7 @@ class TrainingSpec(Section):
     patience: int | None = Field(default=9, ge=0, le=MANY)
     metric: str = "map_at_r"
     eval_batch_size: Size = 256
-    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    precision: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
     accumulate: Size = 1
     clip_norm: float | None = Field(default=None, gt=0)
     compile: bool = False
@@ -221,13 +222,20 @@ class MethodSpec(Section):
 
     @field_validator("name")
     @classmethod
-    def _part_of_a_file_name(cls, value: str) -> str:
-        """Records are filed under it, so it must not lead to another folder."""
-        if not value.strip() or set(value) & set("/\\") or not value.isprintable():
+    def _fit_for_files(cls, value: str) -> str:
+        """Files and table cells are called after methods, and the baseline's row has a name of its own."""
+        if value in BASELINES:
+            raise ValueError(f"{value} is the row of the network before training; choose another method name")
+        if not re.fullmatch(r"\w[\w .:+=,()-]{0,99}", value):
             raise ValueError(
-                f"{value!r} cannot be the name of a method; leave out / and \\ and what cannot be printed"
+                f"{value[:40]!r} is no method name: begin with a letter or digit, go on with these and "
+                "_ - . : + = , ( ) or spaces, 100 characters at most"
             )
         return value
+
+
+BASELINES = ("untrained", "pretrained")  # what the row before training is called
+RANDOM_TRIALS = 5  # the first ones of gp and tpe, which have nothing to learn from yet
 
 
 class SearchSpec(Section):
@@ -251,6 +259,13 @@ class SearchSpec(Section):
     prune: bool = False
     storage: str | None = None
 
+    @property
+    def random_trials(self) -> int:
+        """How many of the trials are drawn at random, whatever was found before them."""
+        if self.sampler in ("gp", "tpe"):
+            return min(self.trials, RANDOM_TRIALS)
+        return self.trials if self.sampler == "random" else 0
+
 
 class ConfirmSpec(Section):
     """How often the selection is trained anew, with fresh seeds, for the test set; what is kept to look at.
@@ -268,7 +283,13 @@ class EngineSpec(Plugin):
     name: str = "local"
     workers: int = Field(default=1, ge=0, le=1024, description="processes; 0 = in this process")
     threads: int = Field(default=1, ge=1, le=1024, description="CPU threads of each run")
-    device: str = "cpu"
+    device: str = Field(default="auto", description="cuda, mps or cpu; auto takes the first that is there")
+    loaders: Annotated[int, Field(ge=0, le=256)] | Literal["auto"] = Field(
+        default="auto", description="processes that read pictures ahead of each run; 0 = none"
+    )
+    recompute: bool = Field(
+        default=False, description="compute activations again in the backward pass instead of keeping them"
+    )
 
 
 class Experiment(Section):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,30 @@ from levelfield.data import registry as datasets
 from levelfield.data import splits, transforms
 from levelfield.data.views import DevelopmentView, open_development
 from levelfield.errors import UsageError
-from levelfield.losses import regularisers
+from levelfield.losses import regularisers, synthesis
 from levelfield.methods import Method
 from levelfield.protocol._batches import fit_batches
 from levelfield.protocol._optimise import LARGEST_GRID, grid_size
 from levelfield.published import DEFAULT_SOURCE
-from levelfield.records import DataIdentity, PluginIdentity, Recipe, RunSpec, TrunkIdentity
+from levelfield.records import (
+    IMAGE_ALGORITHM,
+    DataIdentity,
+    PluginIdentity,
+    Recipe,
+    RunSpec,
+    TrunkIdentity,
+)
 from levelfield.registry import Registry, load_plugin_file, loaded_entry_points, plugin_digest_now
 from levelfield.seeds import seed_for
 from levelfield.space import Value
-from levelfield.train import PluginFile, Resources, build_embedder
+from levelfield.train import (
+    PluginFile,
+    Resources,
+    build_embedder,
+    choose_device,
+    choose_loaders,
+    choose_precision,
+)
 
 
 @dataclass(frozen=True)
@@ -30,7 +45,7 @@ class Resolved:
     """An experiment whose names, ranges and data have been checked.
 
     Attributes:
-        experiment: As the user wrote it, over its preset.
+        experiment: As the user wrote it, over its preset; "auto" for a precision is settled.
         methods: What is compared.
         data: The dataset and its split plan, by content.
         trunk: The network before the head.
@@ -90,6 +105,7 @@ class Resolved:
             recipe=recipe_of(method, experiment),
             hyperparameters={**method.fixed, **hyperparameters},
             seed=seed,
+            algorithm=1 if self.trunk.mode in ("frozen", "tail") else IMAGE_ALGORITHM,
         )
 
     @property
@@ -111,6 +127,10 @@ def resolve(experiment: Experiment) -> Resolved:
     """Check the experiment against the registries and the data, before anything is computed."""
     plugins = [PluginFile(path, _load_plugin(path)) for path in experiment.plugins]
     _check_names(experiment)
+    device = choose_device(experiment.engine.device)
+    precision = choose_precision(experiment.training.precision, device)
+    training = experiment.training.model_copy(update={"precision": precision})
+    experiment = experiment.model_copy(update={"training": training})
     resolved_methods = tuple(_method(experiment, spec) for spec in experiment.methods)
     for method in resolved_methods:
         first_point(experiment, method)  # refuses what cannot be the first trial
@@ -140,8 +160,10 @@ def resolve(experiment: Experiment) -> Resolved:
             dataset_root=experiment.dataset.root,
             weights=experiment.trunk.weights,
             plugins=tuple(plugins),
-            device=experiment.engine.device,
+            device=device,
             threads=experiment.engine.threads,
+            loaders=choose_loaders(experiment.engine, view.dataset.images, device=device),
+            recompute=experiment.engine.recompute,
         ),
         num_folds=len(view.folds),
         split_description=view.description,
@@ -219,9 +241,11 @@ def recipe_of(method: Method, experiment: Experiment) -> Recipe:
     if method.miner is not None:
         sources["miner"] = miners.registry[method.miner].source
     for name in {*method.fixed, *method.space}:
-        prefix, _, regulariser = name.partition(".")
-        if prefix == "regulariser":
-            sources[name] = regularisers.registry[regulariser].source
+        prefix, _, addition = name.partition(".")
+        if prefix == "regulariser" and "." not in addition:
+            sources[name] = regularisers.registry[addition].source
+        if prefix == "synthesis" and "." not in addition:
+            sources[name] = synthesis.registry[addition].source
     return Recipe(
         loss=method.loss,
         miner=method.miner,
@@ -306,22 +330,29 @@ def _check_network(resolved: Resolved) -> None:
             f"trunk.views is 0, but transform {experiment.transform.name} augments images in training; set "
             "trunk.views to the number of augmented views to keep, or take a transform that does not augment"
         )
-    mixed = [method.name for method in resolved.methods if "mixup.alpha" in {*method.fixed, *method.space}]
-    if training.chunk is not None and mixed:
-        raise UsageError(
-            f"training.chunk cannot be used with mixup, which method {mixed[0]} has; leave one of them out"
-        )
+    for method, addition in product(resolved.methods, ("mixup.alpha", "s2sd.weight")):
+        if training.chunk is not None and addition in {*method.fixed, *method.space}:
+            raise UsageError(
+                f"training.chunk cannot be used with {addition.partition('.')[0]}, which method "
+                f"{method.name} has; leave one of them out"
+            )
     plain = trunk.mode in ("finetune", "frozen") and (head.kind == "linear" or head.init == "random")
-    if plain and training.chunk is None:
+    recompute = experiment.engine.recompute and trunk.mode != "frozen"
+    if plain and training.chunk is None and not recompute:
         return
     spec = resolved.run_spec(resolved.methods[0], {}, fold=0, seed=0)
-    embedder = build_embedder(spec, Resources())  # its weights do not matter here
+    embedder = build_embedder(spec, Resources(recompute=recompute))  # its weights do not matter here
     models.check_init(embedder.head, head.init)
     trains_batch_norms = trunk.mode != "frozen" and trunk.bn_mode == "train" and embedder.batch_norms()
     if training.chunk is not None and trains_batch_norms:
         raise UsageError(
             "training.chunk needs trunk.freeze_bn: BatchNorm layers in training mode would see chunks "
             "instead of the whole batch"
+        )
+    if recompute and trains_batch_norms:
+        raise UsageError(
+            "engine.recompute needs trunk.freeze_bn: BatchNorm layers in training mode would count each "
+            "batch twice in their statistics"
         )
 
 

@@ -13,6 +13,7 @@ from levelfield.records._gallery import (
     GalleryQuery,
 )
 from levelfield.records._identity import (
+    IMAGE_ALGORITHM,
     SCHEMA_VERSION,
     DataIdentity,
     FeatureIdentity,
@@ -30,6 +31,7 @@ from levelfield.records._identity import (
 from levelfield.records._models import (
     FEEDBACK,
     MORE_RERUNS,
+    MORE_SEARCHES,
     PICTURES,
     SETTINGS,
     Environment,
@@ -43,6 +45,7 @@ from levelfield.records._models import (
     Rerun,
     Revision,
     RunResult,
+    SearchLuck,
     Selection,
     Trial,
     experiment_record,
@@ -51,19 +54,22 @@ from levelfield.records._provenance import environment, now
 from levelfield.records._run import RunFolder
 from levelfield.records._scope import IDENTITY, Scope, scope_table
 from levelfield.records._select import select
-from levelfield.records._store import Store, read_ledger, read_selection, write_rerun
+from levelfield.records._store import SEARCH_LUCK_FILE, Store, read_ledger, read_selection, write_rerun
 
 __all__ = [
     "FEEDBACK",
     "IDENTITY",
+    "IMAGE_ALGORITHM",
     "LOOK_MAP_ROWS",
     "LOOK_MAP_VECTORS",
     "LOOK_NEIGHBOURS",
     "LOOK_QUERIES",
     "LOOK_SIMILARITIES",
     "MORE_RERUNS",
+    "MORE_SEARCHES",
     "PICTURES",
     "SCHEMA_VERSION",
+    "SEARCH_LUCK_FILE",
     "SETTINGS",
     "DataIdentity",
     "EmbeddingMap",
@@ -89,6 +95,7 @@ __all__ = [
     "RunSpec",
     "Scope",
     "Search",
+    "SearchLuck",
     "Selection",
     "Store",
     "Trial",
