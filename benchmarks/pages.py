@@ -49,7 +49,7 @@ def memory(pid: int) -> float:
 
 
 def processor_seconds(pid: int) -> float:
-    """Seconds of processor time that a process has taken: unlike the clock, not a matter of its neighbours."""
+    """Seconds of processor time that a process has taken; its neighbours do not matter."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
