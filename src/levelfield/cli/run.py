@@ -13,6 +13,10 @@ SetOption = Annotated[
 ]
 OutOption = Annotated[Path | None, typer.Option("--out", help="Folder of records; runs/NAME by default.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress bars.")]
+TrackOption = Annotated[
+    list[str] | None,
+    typer.Option("--track", help="Show it in tensorboard, mlflow or wandb as well (repeatable)."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the results as JSON and nothing else.")]
 
 
@@ -23,6 +27,7 @@ def run(
     out: OutOption = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
+    track: TrackOption = None,
     search_only: Annotated[
         bool,
         typer.Option(
@@ -35,6 +40,8 @@ def run(
     from levelfield.config import Experiment
 
     experiment = Experiment.load(file, tuple(overrides or ()))
+    if track:
+        experiment = experiment.tracked_by(*track)
     if not search_only:
         carry_out(experiment, out, quiet=quiet, as_json=as_json)
         return

@@ -70,6 +70,7 @@ IDENTITY: tuple[Scope, ...] = (
     Scope("confirm.reruns", (), "more reruns are added to those that are there"),
     Scope("name, preset", (), "what a preset says counts by its values"),
     Scope("engine", (), "where runs execute; threads and device are recorded with each run"),
+    Scope("track", (), "tools that look on; they read records and write none"),
     Scope("version of pytorch-metric-learning, timm", _TRAINING, "only of runs that use `pml:` or `timm:`"),
     Scope(
         "versions of torch, torchvision, timm; processor: of features",
