@@ -27,7 +27,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SHELL = ("sh", "console")
 FENCE = re.compile(
     r"(?:^<!-- (?P<mark>file|not run): (?P<said>[^\n]*?) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$",

@@ -45,7 +45,7 @@ def test_optuna_loads_every_search(tiny: dict[str, Any], tmp_path: Path) -> None
     assert study.trials[0].user_attrs["fold 0"] == trials[0].fold_scores[0]
 
 
-def test_failed_pruned_and_outlying_trials_are_kept(tmp_path: Path) -> None:
+def test_failed_and_pruned_trials_are_kept(tmp_path: Path) -> None:
     root = written(tmp_path / "made", means={"mine": 0.5, "untrained": 0.1})
     (search,) = collect(root).trained[0].repeats
     files = sorted((root / "searches").rglob("trial-*.json"))
@@ -57,21 +57,11 @@ def test_failed_pruned_and_outlying_trials_are_kept(tmp_path: Path) -> None:
     export_study([root], tmp_path / "study.db")
     study = load(tmp_path / "study.db", "made/mine")
     states = [trial.state.name for trial in study.trials]
-    assert states[:3] == ["COMPLETE", "FAIL", "PRUNED"] and set(states[3:]) == {"COMPLETE"}
+    recorded = collect(root).trained[0].trials
+    assert states[1:3] == ["FAIL", "PRUNED"]
+    assert [state == "COMPLETE" for state in states] == [trial.score is not None for trial in recorded]
     assert study.trials[1].user_attrs["reason"] == "fold 0: the loss is not finite"
     assert study.user_attrs["selected trial"] == search.selection.trial
-
-
-def test_a_value_outside_its_range_widens_it_for_all(tiny: dict[str, Any], tmp_path: Path) -> None:
-    """The first trial may be a paper's; with ranges of their own, Optuna would weigh no hyperparameter."""
-    method = {"name": "triplet", "space": {"margin": [0.9, 1.0]}}
-    values = tiny | {"methods": [method], "search": {"trials": 3, "sampler": "random", "first": "defaults"}}
-    root = lf.run(lf.Experiment.build(**values | {"confirm": {"reruns": 1}}), tmp_path / "out")
-    export_study([root], tmp_path / "study.db")
-    trials = load(tmp_path / "study.db", "tiny/triplet").trials
-    first = collect(root).trained[0].trials[0].hyperparameters["margin"]
-    assert trials[0].params["margin"] == first
-    assert len({str(trial.distributions["margin"]) for trial in trials}) == 1
 
 
 def test_a_smaller_score_can_be_better(tmp_path: Path) -> None:

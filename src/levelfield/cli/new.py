@@ -20,7 +20,7 @@ def new(
         str | None, typer.Option(help="tensorboard, mlflow, wandb or none.", show_default=False)
     ] = None,
 ) -> None:
-    """Write a commented experiment file; what is not given as an option is asked, where somebody can answer."""
+    """Write a commented experiment file; what is not given is asked where somebody can answer."""
     from levelfield.errors import UsageError, did_you_mean
     from levelfield.files import write_text
     from levelfield.starter import EFFORTS, TRACKERS, check_effort, first_experiment, look_at

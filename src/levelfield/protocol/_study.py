@@ -12,7 +12,7 @@ from levelfield.errors import UsageError
 from levelfield.protocol._importance import searched_space
 from levelfield.protocol._optimise import distribution_of
 from levelfield.records import Trial
-from levelfield.space import Choice, Dimension, Float, Int, Value
+from levelfield.space import Dimension
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,6 @@ def _frozen(repeat: Repeat) -> list[Any]:
     from optuna.trial import TrialState, create_trial
 
     space = searched_space(repeat.search, repeat.trials)
-    for trial in repeat.trials:  # every trial must have the same ranges, or Optuna weighs no hyperparameter
-        space = {name: _widened(found, trial.hyperparameters.get(name)) for name, found in space.items()}
     trials = []
     for trial in repeat.trials:
         inside = {name: trial.hyperparameters[name] for name in space if name in trial.hyperparameters}
@@ -93,18 +91,6 @@ def _frozen(repeat: Repeat) -> list[Any]:
             )
         )
     return trials
-
-
-def _widened(dimension: Dimension, value: Value | None) -> Dimension:
-    """The range, made to hold a value that lies outside: a first trial may come from a paper."""
-    match dimension:
-        case Choice(options=options) if value is not None and value not in options:
-            return Choice(*options, value)
-        case Float(low=low, high=high, log=log) if isinstance(value, int | float):
-            return Float(min(low, float(value)), max(high, float(value)), log=log)
-        case Int(low=low, high=high, log=log, step=step) if isinstance(value, int):
-            return Int(min(low, value), max(high, value), log=log, step=step)
-    return dimension
 
 
 def _attributes(trial: Trial, searched: Mapping[str, Dimension]) -> dict[str, Any]:
