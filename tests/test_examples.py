@@ -28,7 +28,9 @@ def test_example(name: str, expected: str, tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert expected in done.stdout
-    scores = [float(line.split()[-1]) for line in done.stdout.splitlines() if line.startswith("MAP@R of unseen")]
+    scores = [
+        float(line.split()[-1]) for line in done.stdout.splitlines() if line.startswith("MAP@R of unseen")
+    ]
     assert scores == sorted(scores), "unseen classes are found better after the training"
 
 

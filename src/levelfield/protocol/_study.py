@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from levelfield.compare import Repeat, collect
 from levelfield.errors import UsageError
@@ -49,7 +49,7 @@ def export_study(roots: Sequence[str | Path], file: str | Path) -> list[Exported
     with disk_errors(Path(file), remedy="choose another -o"), replacing(Path(file)) as temporary:
         storage = optuna.storages.RDBStorage(f"sqlite:///{temporary}")
         for name, repeat, sign in wanted:
-            direction = "maximize" if sign > 0 else "minimize"
+            direction: Literal["maximize", "minimize"] = "maximize" if sign > 0 else "minimize"
             study = optuna.create_study(storage=storage, study_name=name, direction=direction)
             study.set_user_attr("metric", repeat.search.run.training.metric if repeat.search else "")
             study.set_user_attr("selected trial", repeat.selection.trial)
