@@ -3,6 +3,7 @@
     python benchmarks/losses.py                    # ratios at 32, 128 and 512, checked against the bars
     python benchmarks/losses.py --large            # time and peak memory at 4,096, a process for each
     python benchmarks/losses.py --plot FILE.png    # cost against batch size, 32 to 4,096
+    python benchmarks/losses.py --cpu-time         # processor time instead of the clock's: for a busy machine
 
 Both are timed in turn, in one process, on the same batch; a figure is the best of several runs,
 which is the one the rest of the machine disturbed least.
@@ -26,6 +27,7 @@ import torch
 from torch import Tensor, nn
 
 import levelfield as lf
+from levelfield.losses import regularisers, synthesis
 
 SIZE = 128
 PER_CLASS = 4
@@ -71,6 +73,51 @@ class Row:
             return partial(_call, loss, labels)
         miner = getattr(miners, self.peer_miner)(**self.peer_miner_options)
         return lambda x: loss(x, labels, miner(x, labels))
+
+
+@dataclass(frozen=True)
+class RegulariserRow(Row):
+    """A regulariser by itself."""
+
+    @property
+    def title(self) -> str:
+        return f"regulariser {self.name}"
+
+    def ours(self, labels: Tensor) -> Callable[[Tensor], Tensor]:
+        entry, classes = regularisers.registry[self.name], int(labels.max()) + 1
+        given = {"embedding_size": SIZE} if "embedding_size" in entry.parameters else {}
+        made = regularisers.create(self.name, **self.options, **given)
+        proxies = torch.randn(classes, SIZE, generator=torch.Generator().manual_seed(0)).requires_grad_()
+        known = {"labels": labels, "proxies": proxies}
+        return lambda x: made(x, **{name: known[name] for name in entry.card.sees})
+
+
+@dataclass(frozen=True)
+class SynthesisRow(Row):
+    """A synthesis, with the loss that it makes samples for; a memory is full after the first steps."""
+
+    synthesis: str = ""
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} + {self.synthesis}"
+
+    def ours(self, labels: Tensor) -> Callable[[Tensor], Tensor]:
+        shape = {"num_classes": int(labels.max()) + 1, "embedding_size": SIZE} if self.classes else {}
+        loss = lf.losses.create(self.name, **shape)
+        made, generator = synthesis.create(self.synthesis, **self.options), torch.Generator()
+
+        def loss_of(samples: synthesis.Samples) -> Tensor:
+            weights = {} if samples.proxies is None else {"weights": samples.proxies}
+            value: Tensor = loss(samples.embeddings, samples.labels, samples.tuples, **weights)
+            return value
+
+        def total(x: Tensor) -> Tensor:
+            batch = synthesis.Samples(x, labels, loss.weights if self.classes else None)
+            value: Tensor = made(batch, loss_of, generator=generator)
+            return value
+
+        return total
 
 
 def _call(loss: nn.Module, labels: Tensor, x: Tensor) -> Tensor:
@@ -126,6 +173,13 @@ ROWS = [
     Row("nca", "NCALoss"),
     Row("smooth_ap"),
     Row("recall_at_k"),
+    Row("siglip"),
+    Row("ranked_list", "RankedListLoss", peer_options={"margin": 0.4, "Tn": 10}),
+    Row("roadmap"),
+    Row("pnp", "PNPLoss", bar=100, peer_options={"variant": "Dq"}),
+    Row("contextual"),
+    Row("hyperbolic"),
+    Row("embedding_expansion"),
     Row("proxy_nca", "ProxyNCALoss", bar=1, classes=True, options={"include_positive": True}),
     Row("proxy_nca_pp", classes=True),
     Row("normalized_softmax", "NormalizedSoftmaxLoss", bar=1, classes=True),
@@ -133,13 +187,24 @@ ROWS = [
     Row("arcface", "ArcFaceLoss", bar=1, classes=True),
     Row("curricularface", classes=True),
     Row("adaface", classes=True),
+    Row("magface", classes=True),
+    Row("group", classes=True),
     Row("sphereface", "SphereFaceLoss", bar=1, classes=True),
     Row("subcenter_arcface", "SubCenterArcFaceLoss", bar=1, classes=True),
     Row("soft_triple", "SoftTripleLoss", bar=1, classes=True, options={"reg_weight": 0.0}),
     Row("proxy_anchor", "ProxyAnchorLoss", bar=1, classes=True),
     Row("proxy_proxy", classes=True),
     Row("circle_class", classes=True),
+    Row("hist", classes=True),
     Row("cross_entropy", classes=True),
+    RegulariserRow("threshold_consistent_margin"),
+    RegulariserRow("anti_collapse"),
+    RegulariserRow("anti_collapse_proxies"),
+    RegulariserRow("non_isotropy"),
+    RegulariserRow("hier"),
+    SynthesisRow("proxy_anchor", synthesis="proxy_synthesis", classes=True),
+    SynthesisRow("proxy_anchor", synthesis="memvir", options={"steps": 5, "gap": 0}, classes=True),
+    SynthesisRow("contrastive", synthesis="metrix"),
 ]
 
 
@@ -149,28 +214,33 @@ def batch(size: int) -> tuple[Tensor, Tensor]:
     return x.requires_grad_(), labels
 
 
-def once(loss: Callable[[Tensor], Tensor], x: Tensor) -> float:
+Clock = Callable[[], float]
+
+
+def once(loss: Callable[[Tensor], Tensor], x: Tensor, *, clock: Clock = time.perf_counter) -> float:
     """Milliseconds of one forward and backward pass."""
     x.grad = None
-    start = time.perf_counter()
+    start = clock()
     loss(x).backward()
-    return 1e3 * (time.perf_counter() - start)
+    return 1e3 * (clock() - start)
 
 
-def best(functions: list[Callable[[Tensor], Tensor]], x: Tensor, *, seconds: float) -> list[float]:
+def best(
+    functions: list[Callable[[Tensor], Tensor]], x: Tensor, *, seconds: float, clock: Clock
+) -> list[float]:
     """The fewest milliseconds of each, timed in turn for about ``seconds`` after one run to warm up."""
-    first = sum(once(function, x) for function in functions)
+    first = sum(once(function, x, clock=clock) for function in functions)
     if first > 1e3 * seconds:
-        return [once(function, x) for function in functions]
+        return [once(function, x, clock=clock) for function in functions]
     times: list[list[float]] = [[] for _ in functions]
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(times[0]) < 3:
         for series, function in zip(times, functions, strict=True):
-            series.append(once(function, x))
+            series.append(once(function, x, clock=clock))
     return [min(series) for series in times]
 
 
-def compare(rows: list[Row], sizes: list[int], seconds: float) -> list[dict[str, Any]]:
+def compare(rows: list[Row], sizes: list[int], seconds: float, clock: Clock) -> list[dict[str, Any]]:
     """Times and ratios of every row at every batch size."""
     records = []
     for size in sizes:
@@ -178,7 +248,7 @@ def compare(rows: list[Row], sizes: list[int], seconds: float) -> list[dict[str,
         print(f"\nbatch {size:>4}                     ours ms   theirs ms    ratio     bar")
         for row in rows:
             functions = [row.ours(labels)] + ([row.theirs(labels)] if row.peer else [])
-            ours, *theirs = best(functions, x, seconds=seconds)
+            ours, *theirs = best(functions, x, seconds=seconds, clock=clock)
             record = {"loss": row.title, "batch": size, "ours_ms": ours}
             if not theirs:
                 print(f"{row.title:<36}{ours:>9.2f}", flush=True)
@@ -270,6 +340,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1.0, help="time to spend on each row and batch size")
     parser.add_argument("--large", action="store_true", help="time and memory at 4,096 instead")
     parser.add_argument("--plot", type=Path, help="also time 32 to 4,096, and draw the costs")
+    parser.add_argument("--cpu-time", action="store_true", help="count the time of the processor")
     parser.add_argument("--json", type=Path, help="write the records to this file")
     parser.add_argument("--alone", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -278,12 +349,15 @@ def main() -> None:
         return
     rows = [row for row in ROWS if options.loss is None or row.name in options.loss]
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, D = {SIZE}, {PER_CLASS} per class")
+    clock = time.process_time if options.cpu_time else time.perf_counter
     records = (
-        large(LARGE, names=options.loss) if options.large else compare(rows, options.batch, options.seconds)
+        large(LARGE, names=options.loss)
+        if options.large
+        else compare(rows, options.batch, options.seconds, clock)
     )
     if options.plot:
         ours_only = [Row(**(vars(row) | {"peer": None})) for row in rows]
-        records += compare(ours_only, [1024, 2048, 4096], options.seconds)
+        records += compare(ours_only, [1024, 2048, 4096], options.seconds, clock)
         plot(records, options.plot)
     if options.json:
         options.json.write_text(json.dumps(records, indent=1) + "\n")

@@ -55,3 +55,34 @@ def numpy_generator(*parts: str | int) -> np.random.Generator:
     import numpy as np
 
     return np.random.default_rng(seed_for(*parts))
+
+
+def circle(count: int, *, generator: torch.Generator) -> torch.Tensor:
+    """A partner for each of ``count`` samples: the next one in a random circle, so that nobody is its own.
+
+    Example:
+        >>> import torch
+        >>> circle(2, generator=torch.Generator()).tolist()
+        [1, 0]
+    """
+    import torch
+
+    order = torch.randperm(count, generator=generator)
+    partner = torch.empty_like(order)
+    partner[order] = order.roll(1)
+    return partner
+
+
+def beta(first: float, second: float, *, generator: torch.Generator) -> float:
+    """A number from Beta(first, second); PyTorch draws no beta variates from a local generator.
+
+    Example:
+        >>> import torch
+        >>> 0 < beta(2.0, 2.0, generator=torch.Generator()) < 1
+        True
+    """
+    import numpy as np
+    import torch
+
+    seed = int(torch.randint(2**62, (1,), generator=generator))
+    return float(np.random.default_rng(seed).beta(first, second))

@@ -13,12 +13,13 @@ from levelfield.batches._groups import count_groups, draw_groups
 from levelfield.batches.ddm import distance_histogram_gaps
 from levelfield.batches.frd import frechet_distances
 from levelfield.batches.gc import greedy_coreset
+from levelfield.batches.htl import class_distances, neighbourhoods
 from levelfield.batches.memory_bank import MemoryBank
 from levelfield.errors import RunError, UsageError
 from oracles import batches as oracle
 
 tensor = torch.from_numpy
-EMBEDDED = ["ddm", "frd", "gc"]
+EMBEDDED = ["ddm", "frd", "gc", "htl"]
 
 
 def cloud(points, dimensions, seed=0):
@@ -27,6 +28,11 @@ def cloud(points, dimensions, seed=0):
     return (centres[random.integers(6, size=points)] + 0.5 * random.normal(size=(points, dimensions))).astype(
         np.float32
     )
+
+
+def candidates(name, count):
+    """The size of the candidate set, for the samplers that have one."""
+    return {} if name == "htl" else {"candidate_set": count}
 
 
 def full_bank(points):
@@ -141,7 +147,7 @@ def test_the_coreset_names_the_rows_of_the_outliers_it_is_after():
 def test_batches_are_groups_of_one_class(name, per_class):
     labels = np.random.default_rng(0).permutation(np.repeat(np.arange(30), 9))
     sampler = batches.create(
-        name, labels, batch_size=16, seed=0, samples_per_class=per_class, candidate_set=64
+        name, labels, batch_size=16, seed=0, samples_per_class=per_class, **candidates(name, 64)
     )
     sampler.attach(full_bank(cloud(270, 5)))
     for rows in sampler.epoch(0, 5):
@@ -155,11 +161,11 @@ def test_a_batch_depends_on_seed_epoch_iteration_and_bank_only(name):
     points = cloud(90, 5)
 
     def batch(seed=0, epoch=1, iteration=3, points=points):
-        sampler = batches.create(name, labels, batch_size=12, seed=seed, candidate_set=60)
+        sampler = batches.create(name, labels, batch_size=12, seed=seed, **candidates(name, 60))
         sampler.attach(full_bank(points))
         return list(sampler.epoch(epoch, 4))[iteration].tolist()
 
-    sampler = batches.create(name, labels, batch_size=12, seed=0, candidate_set=60)
+    sampler = batches.create(name, labels, batch_size=12, seed=0, **candidates(name, 60))
     sampler.attach(full_bank(points))
     assert sampler.batch(1, 3).tolist() == batch()
     assert batch() == batch()
@@ -223,3 +229,42 @@ def test_misuse_is_refused():
         batches.create("frd", labels, batch_size=4, seed=0, candidate_set=3)
     with pytest.raises(UsageError, match="num_candidates"):
         batches.create("ddm", labels, batch_size=4, seed=0, num_candidates=0)
+
+
+def slow_class_distance(points, labels, one, other):
+    """Over all pairs of a sample of one class and a sample of the other."""
+    units = points / np.linalg.norm(points, axis=1, keepdims=True)
+    gaps = [((p - q) ** 2).sum() for p in units[labels == one] for q in units[labels == other]]
+    return sum(gaps) / len(gaps)
+
+
+def test_distances_of_classes_are_means_over_pairs():
+    labels, points = np.random.default_rng(0).permutation(np.repeat(np.arange(5), 6)), cloud(30, 4)
+    found = class_distances(tensor(points), tensor(labels), 5)
+    expected = [[slow_class_distance(points, labels, i, j) for j in range(5)] for i in range(5)]
+    np.testing.assert_allclose(found.numpy(), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_neighbourhood_is_an_anchor_and_its_nearest_classes_that_are_free(seed):
+    random = np.random.default_rng(seed)
+    gaps = random.random((9, 9))
+    gaps, order = gaps + gaps.T, random.permutation(9)
+    expected = []
+    for anchor in order.tolist():
+        if anchor not in expected:
+            others = [c for c in range(9) if c not in expected and c != anchor]
+            expected += [anchor, *sorted(others, key=lambda c: gaps[anchor, c])[:2]]
+    assert neighbourhoods(tensor(gaps), order, count=7, size=3).tolist() == expected[:7]
+
+
+def test_htl_puts_close_classes_into_one_batch():
+    """Classes 2k and 2k + 1 lie in one place: whoever comes brings the other one along."""
+    labels = np.arange(160) // 8
+    points = np.eye(10, dtype=np.float32)[labels // 2] + 0.01 * cloud(160, 10)
+    sampler = batches.create("htl", labels, batch_size=16, seed=0, samples_per_class=4, neighbourhood=2)
+    sampler.attach(full_bank(points))
+    for rows in sampler.epoch(0, 10):
+        classes = np.unique(labels[rows])
+        assert len(classes) == 4
+        assert len(np.unique(classes // 2)) == 2

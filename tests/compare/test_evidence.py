@@ -162,6 +162,14 @@ def test_leaders_are_the_best_and_those_like_it(write_experiment: Writer) -> Non
     }
 
 
+def test_half_a_point_does_not_matter_unless_told_otherwise(write_experiment: Writer) -> None:
+    root = write_experiment()
+    assert {finding.pair.margin for finding in weigh(root).findings} == {0.005}
+    assert {finding.pair.margin for finding in weigh(root, equivalence=0.0).findings} == {None}
+    with pytest.raises(UsageError, match="0 or more"):
+        weigh(root, equivalence=-1.0)
+
+
 def test_equivalence_is_in_the_unit_of_the_tables(write_experiment: Writer) -> None:
     evidence = weigh(write_experiment(), equivalence=5.0)
     found = {frozenset((f.first, f.second)): f for f in evidence.findings}

@@ -84,3 +84,14 @@ def test_every_preset_is_a_valid_experiment(name: str) -> None:
     values = read_preset(name)
     assert Experiment.build(**{"name": "x", "preset": name}).model_dump()["methods"]
     assert "name" not in values
+
+
+@pytest.mark.parametrize("name", ["../../x", "a/b", "a\nb", "=cmd()", "", ".", "a" * 101, "<b>", "untrained"])
+def test_a_method_name_that_files_and_tables_cannot_bear_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="method name"):
+        Experiment.build(name="x", preset="demo", methods=[{"name": name, "loss": "triplet"}])
+
+
+def test_ordinary_method_names_stay_allowed() -> None:
+    for name in ("ms+miner", "pml:CircleLoss", "Größe 2 (neu)", "lr=0.1,b"):
+        Experiment.build(name="x", preset="demo", methods=[{"name": name, "loss": "triplet"}])

@@ -10,6 +10,7 @@ from scipy.stats import ks_2samp
 from torch import Tensor
 from torchvision.transforms import RandomResizedCrop, Resize
 from torchvision.transforms.functional import pil_to_tensor
+from torchvision.transforms.v2.functional import resize as torchvision_resize
 
 from levelfield.data import transforms
 from levelfield.data.transforms._boxes import random_resized_boxes
@@ -211,3 +212,19 @@ def test_bad_options_are_refused():
 def test_none_refuses_images_of_several_sizes():
     with pytest.raises(UsageError, match="one size"):
         transforms.create("none", train=True)([picture(4, 4), picture(4, 5)], generator())
+
+
+def test_squash_keeps_the_whole_image_and_its_distortions_come_from_the_generator():
+    images = [picture(50, 70), picture(90, 60, seed=1)]
+    twin = transforms.create("squash", train=False, size=32)
+    assert torch.equal(twin(images, generator(1)), twin(images, generator(2)))
+    assert torch.equal(twin(images, generator())[0], torchvision_resize(images[0], [32, 32], antialias=True))
+    distort = transforms.create("squash", train=True, size=32)
+    before = torch.get_rng_state()
+    first = distort(images, generator(3))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(first, distort(images, generator(3))) and not torch.equal(
+        first, distort(images, generator(4))
+    )
+    with pytest.raises(UsageError, match="operations"):
+        transforms.create("squash", train=True, operations=-1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -12,6 +14,8 @@ from levelfield.errors import UsageError
 from levelfield.miners import Triplets
 from oracles import losses_classification as oracles
 
+MAGFACE = {"low_length": 10.0, "high_length": 110.0, "low_margin": 25.8, "high_margin": 45.8}
+MAGFACE |= {"length_weight": 35.0, "scale": 64.0}
 CASES = [
     ("cross_entropy", {}),
     ("normalized_softmax", {"temperature": 0.05}),
@@ -27,6 +31,10 @@ CASES = [
     ("curricularface", {"margin": 120.0, "scale": 4.0}),
     ("adaface", {"margin": 0.4, "concentration": 0.333, "scale": 64.0}),
     ("adaface", {"margin": 1.0, "concentration": 30.0, "scale": 4.0}),
+    ("magface", MAGFACE),
+    ("magface", MAGFACE | {"low_length": 1.0, "high_length": 4.0, "high_margin": 90.0, "scale": 4.0}),
+    ("group", {"anchors": 2, "temperature": 24.0, "iterations": 1}),
+    ("group", {"anchors": 1, "temperature": 0.5, "iterations": 3, "group_weight": 0.3}),
     ("subcenter_arcface", {"margin": 28.6, "scale": 64.0, "sub_centers": 3}),
     ("sphereface", {"margin": 4, "scale": 1.0}),
     ("sphereface", {"margin": 3, "scale": 30.0}),
@@ -35,6 +43,8 @@ CASES = [
     ("soft_triple", {"la": 20.0, "gamma": 0.1, "reg_weight": 0.2, "margin": 0.01, "centers": 4}),
     ("soft_triple", {"la": 78.0, "gamma": 59.0, "reg_weight": 0.4, "margin": 0.4, "centers": 2}),
     ("soft_triple", {"la": 8.0, "gamma": 0.01, "reg_weight": 0.2, "margin": 0.0, "centers": 1}),
+    ("hist", {"tau": 32.0, "alpha": 0.9}),
+    ("hist", {"tau": 2.0, "alpha": 3.0, "hypergraph_weight": 0.3, "hidden": 5}),
     ("proxy_anchor", {"margin": 0.1, "alpha": 32.0}),
     ("proxy_anchor", {"margin": 0.0, "alpha": 1000.0}),
     ("proxy_proxy", {"margin": 0.1, "alpha": 32.0, "variant": 1}),
@@ -74,8 +84,12 @@ def value_and_gradients(loss, embeddings, labels):
 def assert_equals_oracle(name, options, embeddings, labels):
     loss = make(name, **options).double()
     value, *gradients = value_and_gradients(loss, embeddings, labels)
-    expected = getattr(oracles, name)(embeddings, labels, loss.weights, **options)
-    wanted = torch.autograd.grad(expected, [embeddings, loss.weights])
+    oracle = getattr(oracles, name)
+    owned = {"loss": loss} if "loss" in inspect.signature(oracle).parameters else {}
+    expected = oracle(embeddings, labels, loss.weights, **options, **owned)
+    wanted = torch.autograd.grad(
+        expected, [embeddings, *loss.parameters()] if owned else [embeddings, loss.weights]
+    )
     torch.testing.assert_close(value, expected, rtol=1e-9, atol=1e-9)
     for gradient, want in zip(gradients, wanted, strict=False):  # cross_entropy has a bias besides
         torch.testing.assert_close(gradient, want, rtol=1e-7, atol=1e-8)
@@ -90,7 +104,7 @@ def test_equals_the_loops(name, options, batch):
 @cases
 @pytest.mark.parametrize("length", [1e-4, 1e4])
 def test_equals_the_loops_at_any_length(name, options, length):
-    if name == "cross_entropy" and length > 1:
+    if name in ("cross_entropy", "group") and length > 1:
         pytest.skip("its logits are not bounded")
     assert_equals_oracle(name, options, *draw(BATCHES["random"], length=length))
 
@@ -209,6 +223,10 @@ def test_refuses_what_does_not_fit():
         ("arcface", {"margin": 200.0}, "margin is an angle in degrees"),
         ("arcface", {"scale": -1.0}, "scale must be above 0"),
         ("curricularface", {"momentum": 1.5}, "momentum is a share from 0 to 1"),
+        ("magface", {"low_length": 200.0}, "low_length must be below high_length"),
+        ("magface", {"low_margin": 50.0}, "the low one not above the high one"),
+        ("group", {"anchors": 0}, "anchors = 0, but it takes a whole number from 1"),
+        ("group", {"temperature": 0.0}, "temperature must be above 0"),
         ("sphereface", {"margin": 2.5}, "takes a whole number"),
         ("soft_triple", {"centers": 0}, "centers = 0, but it takes a whole number from 1"),
         ("soft_triple", {"reg_weight": -0.1}, "reg_weight must be 0 or more"),
@@ -238,7 +256,9 @@ def test_weights_depend_on_the_seed_alone(name):
     assert torch.equal(torch.get_rng_state(), before)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("proxy_anchor", "proxy_proxy")])
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if name not in ("proxy_anchor", "proxy_proxy", "hist")]
+)
 def test_reductions(name):
     embeddings, labels = draw(BATCHES["random"])
     extra = {"reg_weight": 0.0} if name == "soft_triple" else {}
@@ -256,3 +276,17 @@ def test_proxy_proxy_in_blocks_equals_the_whole(variant, monkeypatch):
     monkeypatch.setattr("levelfield.losses.proxy_proxy.MOST_AT_ONCE", 2 * CLASSES - 1)
     for got, want in zip(value_and_gradients(loss, embeddings, labels), whole, strict=True):
         torch.testing.assert_close(got, want)
+
+
+def test_the_first_samples_of_each_class_are_the_anchors_of_group():
+    loss = make("group", anchors=1, group_weight=1.0)
+    plain = make("group", anchors=1, group_weight=0.0)
+    embeddings, labels = draw([0, 1, 0, 2])
+    with torch.no_grad():
+        embeddings[2] = embeddings[0] + embeddings[2] / 4  # similar, so that they are heard by each other
+    spread = loss(embeddings, labels) - plain(embeddings, labels)
+    (gradient,) = torch.autograd.grad(spread, embeddings)
+    assert spread > 0
+    assert gradient[0].any()  # what the anchor says of sample 2 depends on where it is
+    alone = [loss(embeddings[[i]], labels[[i]]) - plain(embeddings[[i]], labels[[i]]) for i in range(4)]
+    assert torch.stack(alone).max() < 1e-9  # each is its own anchor

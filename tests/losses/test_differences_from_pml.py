@@ -225,6 +225,15 @@ def sample_weights() -> bool:
     return not bool(torch.isclose(theirs(x, y, tuples.indices), theirs(x, y)))
 
 
+def ranked_list_slope() -> bool:
+    """The same value, but theirs also moves along the slope of the weights."""
+    x, y = batch("balanced")
+    ours, theirs = values(losses.create("ranked_list"), peers.RankedListLoss(margin=0.4, Tn=10), x, y)
+    same_value = torch.isclose(ours, theirs, rtol=1e-3)
+    slopes = [torch.autograd.grad(value, x)[0] for value in (ours, theirs)]
+    return bool(same_value) and not torch.allclose(*slopes, rtol=1e-2)
+
+
 LOSSES = [
     Difference("any loss with one mined pair or triplet", "zero", "that tuple's loss", one_pair),
     Difference(
@@ -300,6 +309,12 @@ LOSSES = [
         "divides the sum of the anchors' boundaries by the number of terms above zero",
         "the mean boundary of the anchors",
         margin_nu,
+    ),
+    Difference(
+        "`ranked_list`",
+        "the gradient passes the weights of the pairs, too; takes no tuples",
+        "weights are constants, as the authors have it",
+        ranked_list_slope,
     ),
 ]
 

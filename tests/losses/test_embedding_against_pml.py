@@ -58,10 +58,11 @@ SAME = [
     (Case("tuplet_margin"), peers.TupletMarginLoss()),
     (Case("circle"), peers.CircleLoss()),
     (Case("nca", {"softmax_scale": 3.0}), peers.NCALoss(3.0)),
+    *((Case("pnp", {"variant": each}), peers.PNPLoss(variant=each)) for each in peers.PNPLoss.VARIANTS),
 ]
 # Theirs weigh by how often a sample was mined, or list negatives once for every triplet.
 OTHER_IDEA_OF_TUPLES = {"fastap", "nca", "npair", "ntxent", "lifted_structure", "tuplet_margin", "histogram"}
-OTHER_IDEA_OF_TUPLES |= {"supcon"}
+OTHER_IDEA_OF_TUPLES |= {"supcon", "pnp"}
 
 
 @pytest.mark.parametrize(("case", "loss"), SAME, ids=[str(case) for case, _ in SAME])

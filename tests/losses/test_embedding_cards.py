@@ -75,9 +75,9 @@ def test_search_space_reaches_the_published_values(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_only_margin_owns_parameters(name: str) -> None:
+def test_a_loss_has_a_learning_rate_of_its_own_if_it_owns_parameters(name: str) -> None:
     owns = any(True for _ in losses.create(name).parameters())
-    assert owns == losses.registry[name].card.own_lr == (name == "margin")
+    assert owns == losses.registry[name].card.own_lr == (name in {"margin", "siglip"})
 
 
 def test_a_printed_loss_shows_its_options() -> None:

@@ -15,6 +15,7 @@ from levelfield import batches, losses, methods, miners, models
 from levelfield.batches.memory_bank import MemoryBank
 from levelfield.config import MethodSpec
 from levelfield.errors import UsageError
+from levelfield.losses import regularisers
 from levelfield.methods import Method, check_sense
 from levelfield.protocol import resolve
 from levelfield.train._objective import Objective
@@ -46,7 +47,7 @@ def head_only() -> models.Embedder:
 def train(method: Method) -> None:
     """Two steps; loss and gradients must be finite numbers."""
     features, labels = glyph_features()
-    spec = resolved().run_spec(method, method.defaults(), fold=0, seed=0)
+    spec = resolved().run_spec(method, {**method.defaults(), **method.fixed}, fold=0, seed=0)
     objective = Objective(spec, num_classes=CLASSES, embedding_size=16)
     options = (
         {"samples_per_class": M} if "samples_per_class" in batches.registry[method.sampler].parameters else {}
@@ -86,6 +87,19 @@ def test_every_recipe_trains(name: str) -> None:
     train(methods.resolve(MethodSpec(name=name)))
 
 
+@pytest.mark.parametrize("regulariser", regularisers.registry.names())
+@pytest.mark.parametrize("loss", ["multi_similarity", "proxy_anchor", "soft_triple"])
+def test_every_regulariser_trains_with_every_loss_that_has_what_it_sees(loss: str, regulariser: str) -> None:
+    small = {"regulariser.hier.ancestors": 8} if regulariser == "hier" else {}
+    method = Method(name="regularised", loss=loss, fixed={f"regulariser.{regulariser}": 0.5, **small})
+    if "proxies" in regularisers.registry[regulariser].card.sees and not losses.has_proxies(loss):
+        with pytest.raises(UsageError, match="one proxy for each class"):
+            check_sense(method, samples_per_class=M)
+        return
+    check_sense(method, samples_per_class=M)
+    train(method)
+
+
 @pytest.mark.parametrize(
     ("spec", "samples_per_class", "reason"),
     [
@@ -98,6 +112,39 @@ def test_every_recipe_trains(name: str) -> None:
             4,
             "must not be remembered",
         ),
+        (
+            {"name": "x", "loss": "contrastive", "set": {"regulariser.koleo.eps": 1e-6}},
+            4,
+            "set regulariser.koleo too",
+        ),
+        (
+            {
+                "name": "x",
+                "loss": "contrastive",
+                "set": {"regulariser.threshold_consistent_margin": 1.0, "mixup.alpha": 2.0},
+            },
+            4,
+            "samples of mixup have two",
+        ),
+        (
+            {"name": "x", "loss": "cross_entropy", "set": {"synthesis.memvir": 2}},
+            1,
+            "cannot take more than it has",
+        ),
+        (
+            {
+                "name": "x",
+                "loss": "arcface",
+                "set": {"synthesis.memvir": 2, "synthesis.proxy_synthesis": 0.5},
+            },
+            1,
+            "one synthesis to a method",
+        ),
+        ({"name": "x", "loss": "triplet", "set": {"s2sd.width": 8}}, 4, "set s2sd.weight too"),
+        ({"name": "x", "loss": "npair", "set": {"s2sd.weight": 8}}, 4, "defined on raw ones"),
+        ({"name": "x", "loss": "triplet", "set": {"s2sd.weight": 8, "mixup.alpha": 1}}, 4, "neither mixup"),
+        ({"name": "x", "loss": "ntxent", "set": {"synthesis.metrix": 0.4}}, 4, "is defined for contrastive"),
+        ({"name": "x", "loss": "arcface", "set": {"synthesis.memvir.gap": 2}}, 1, "set synthesis.memvir too"),
     ],
 )
 def test_senseless_combinations_are_refused_with_a_reason(

@@ -112,6 +112,22 @@ def adaface(embeddings, labels, weights, *, margin, scale, concentration, mean=2
     return mean_over_samples(embeddings, labels, one)
 
 
+def magface(
+    embeddings, labels, weights, *, low_length, high_length, low_margin, high_margin, length_weight, scale
+):
+    def one(x, y):
+        length = torch.clamp(x.norm(), low_length, high_length)
+        share = (length - low_length) / (high_length - low_length)
+        margin = (low_margin + share * (high_margin - low_margin)) * math.pi / 180
+        logits = [cosine(x, w) for w in weights]
+        if logits[y].item() > 0:
+            logits[y] = torch.cos(torch.acos(logits[y]) + margin)
+        reward = 1 / length + length / high_length**2
+        return softmax_at([scale * c for c in logits], y) + length_weight * reward
+
+    return mean_over_samples(embeddings, labels, one)
+
+
 def subcenter_arcface(embeddings, labels, weights, *, margin, scale, sub_centers):
     def one(x, y):
         cosines = []
@@ -201,3 +217,55 @@ def proxy_proxy(embeddings, labels, weights, *, margin, alpha, variant):
         others = [v for d, v in enumerate(weights) if d != c]
         total = total + log_one_plus([alpha * (similarity(w, v) + margin) for v in others])
     return pulled(embeddings, labels, weights, margin=margin, alpha=alpha) + total / len(weights)
+
+
+def group(embeddings, labels, weights, *, anchors=2, temperature=24.0, iterations=1, group_weight=1.0):
+    everyone, classes, y = range(len(labels)), range(len(weights)), labels.tolist()
+    centred = [x - x.mean() for x in embeddings]
+    correlation = [[cosine(centred[i], centred[j]).clamp(min=0) for j in everyone] for i in everyone]
+    chances = []
+    for i, x in enumerate(embeddings):
+        logits = [w @ x / temperature for w in weights]
+        certain = y[:i].count(y[i]) < anchors
+        chances.append(
+            [
+                torch.tensor(float(c == y[i])).double() if certain else torch.exp(-softmax_at(logits, c))
+                for c in classes
+            ]
+        )
+    for _ in range(iterations):
+        grown = [
+            [chances[i][c] * sum(correlation[i][j] * chances[j][c] for j in everyone) for c in classes]
+            for i in everyone
+        ]
+        chances = [[p / sum(row) for p in row] for row in grown]
+    plain = cross_entropy(embeddings, labels, weights)
+    spread = sum(-torch.log(chances[i][y[i]] + 1e-12) for i in everyone) / len(y)
+    return plain + group_weight * spread
+
+
+def hist(embeddings, labels, weights, *, loss, tau=32.0, alpha=0.9, hypergraph_weight=1.0, hidden=512):
+    """In evaluation mode; what it owns besides the weights is taken from the loss."""
+    units = [x / x.norm() for x in embeddings]
+    means = [w / w.norm() for w in weights]
+    variances = [torch.exp(row.clamp(0, 6)) for row in loss.log_variances]
+    d = [[((x - m) ** 2 / v).sum() for m, v in zip(means, variances, strict=True)] for x in units]
+    targets = labels.tolist()
+    distribution = sum(softmax_at([-tau * one for one in row], y) for row, y in zip(d, targets, strict=True))
+    classes = sorted(set(targets))
+    edges = torch.stack(
+        [
+            torch.stack([x.new_ones(()) if y == c else torch.exp(-alpha * row[c]) for c in classes])
+            for x, row, y in zip(units, d, targets, strict=True)
+        ]
+    )
+    nodes, sizes = edges.sum(1), edges.sum(0)
+    g = torch.diag(nodes**-0.5) @ edges @ torch.diag(1 / sizes) @ edges.T @ torch.diag(nodes**-0.5)
+    x = torch.stack(units) * math.sqrt(embeddings.shape[1])
+    first, norm, second = loss.network["first"], loss.network["norm"], loss.network["second"]
+    x = g @ (x @ first.weight.T + first.bias)
+    x = (x - norm.running_mean) / torch.sqrt(norm.running_var + norm.eps) * norm.weight + norm.bias
+    x = torch.where(x > 0, x, 0.1 * x)
+    logits = g @ (x @ second.weight.T + second.bias)
+    hypergraph = sum(softmax_at(list(row), y) for row, y in zip(logits, targets, strict=True))
+    return (distribution + hypergraph_weight * hypergraph) / len(targets)

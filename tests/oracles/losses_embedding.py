@@ -391,3 +391,223 @@ def recall_at_k(
                 recalls.append(hits.clamp(max=depth) / min(depth, len(mates)))
             losses.append(1 - torch.stack(recalls).mean())
     return reduced(losses, reduction, x)
+
+
+def siglip(x, y, tuples, *, scale=10.0, bias=-10.0, learn=True, reduction="mean"):
+    v = unit(x)
+    losses = [log_one_plus_sum_exp([-scale * (v[i] @ v[j]) - bias], x) for i, j in positive_pairs(y, tuples)]
+    losses += [log_one_plus_sum_exp([scale * (v[i] @ v[j]) + bias], x) for i, j in negative_pairs(y, tuples)]
+    total = reduced(losses, "sum", x)
+    return total if reduction == "sum" else total / len(x)
+
+
+def ranked_list(
+    x,
+    y,
+    tuples,
+    *,
+    alpha=1.2,
+    margin=0.4,
+    negative_temperature=10.0,
+    positive_temperature=0.0,
+    balance=0.5,
+    reduction="mean",
+):
+    v = unit(x)
+
+    def weighted(violations: list[Tensor], temperature: float) -> Tensor:
+        violations = [h for h in violations if float(h.detach()) > 0]
+        weights = [math.exp(temperature * float(h.detach())) for h in violations]  # constants
+        terms = [w * h / sum(weights) for w, h in zip(weights, violations, strict=True)]
+        return reduced(terms, "sum", x)
+
+    positives, negatives = positive_pairs(y, tuples), negative_pairs(y, tuples)
+    losses = []
+    for a in range(len(x)):
+        near = [distance(v, a, p) - (alpha - margin) for p in others_of(a, positives)]
+        far = [alpha - distance(v, a, n) for n in others_of(a, negatives)]
+        pull, push = weighted(near, positive_temperature), weighted(far, negative_temperature)
+        losses.append((1 - balance) * pull + balance * push)
+    return reduced(losses, reduction, x)
+
+
+def _above(s: Sequence[Tensor], j: int, k: int) -> Tensor:
+    """By how much j comes before k; what differs by rounding only is equal."""
+    difference = s[j] - s[k]
+    return difference if abs(float(difference.detach())) > 1e-12 else difference - difference.detach()
+
+
+def roadmap(
+    x,
+    y,
+    tuples,
+    *,
+    temperature=0.01,
+    delta=0.05,
+    steepness=100.0,
+    calibration=0.5,
+    pos_threshold=0.9,
+    neg_threshold=0.6,
+):
+    assert tuples is None
+    v = unit(x)
+    positives, negatives = positive_pairs(y, None), negative_pairs(y, None)
+
+    def upper_step(t: Tensor) -> Tensor:
+        if float(t.detach()) <= 0:
+            return torch.sigmoid(t / temperature)
+        if float(t.detach()) <= delta:
+            return torch.sigmoid(t / temperature) + 0.5
+        return steepness * (t - delta) + torch.sigmoid(torch.tensor(delta / temperature)) + 0.5
+
+    losses = []
+    for a in range(len(x)):
+        mates = others_of(a, positives)
+        if mates:
+            s = [v[a] @ row for row in v]
+            precisions = []
+            for k in [a, *mates]:
+                ahead = sum(float(_above(s, j, k).detach()) >= 0 for j in [a, *mates])
+                rivals = [upper_step(_above(s, n, k)) for n in others_of(a, negatives)]
+                precisions.append(ahead / (ahead + reduced(rivals, "sum", x)))
+            losses.append(1 - torch.stack(precisions).mean())
+    pull = [hinge(pos_threshold - v[i] @ v[j]) for i, j in positives]
+    push = [hinge(v[i] @ v[j] - neg_threshold) for i, j in negatives]
+    pairs = reduced(pull, "mean_nonzero", x) + reduced(push, "mean_nonzero", x)
+    return (1 - calibration) * reduced(losses, "mean", x) + calibration * pairs
+
+
+def pnp(x, y, tuples, *, variant="Dq", temperature=0.01, alpha=1.0, b=2.0, reduction="mean"):
+    assert tuples is None
+    v = unit(x)
+    positives, negatives = positive_pairs(y, None), negative_pairs(y, None)
+    penalty = {
+        "O": lambda r: r,
+        "Iu": lambda r: (1 + r) * torch.log(1 + r),
+        "Ib": lambda r: (b * r - torch.log(1 + b * r)) / b**2,
+        "Ds": lambda r: torch.log(1 + r),
+        "Dq": lambda r: 1 - 1 / (1 + r) ** alpha,
+    }[variant]
+    losses = []
+    for a in range(len(x)):
+        mates = others_of(a, positives)
+        if mates:
+            s = [v[a] @ row for row in v]
+            penalties = []
+            for k in [a, *mates]:
+                before = [torch.sigmoid(_above(s, n, k) / temperature) for n in others_of(a, negatives)]
+                penalties.append(penalty(reduced(before, "sum", x)))
+            losses.append(torch.stack(penalties).mean())
+    return reduced(losses, reduction, x)
+
+
+def contextual(
+    x,
+    y,
+    tuples,
+    *,
+    neighbours=4,
+    epsilon=0.05,
+    contextual_weight=0.4,
+    similarity_weight=0.1,
+    mean_similarity=0.25,
+    pos_margin=0.75,
+    neg_margin=0.6,
+):
+    assert tuples is None
+    v, everyone = unit(x), range(len(x))
+    positives, negatives = positive_pairs(y, None), negative_pairs(y, None)
+    s = [[v[i] @ v[j] for j in everyone] for i in everyone]
+
+    def neighbour(i: int, j: int, k: int) -> Tensor:
+        """One or zero, with the slope 10 by squared distance."""
+        squares = [2 - 2 * float(other.detach()) for other in s[i]]
+        bound = sorted(squares)[min(k, len(x)) - 1]
+        return float(squares[j] - epsilon <= bound) - 20 * (s[i][j].detach() - s[i][j])
+
+    near = [[neighbour(i, j, neighbours) for j in everyone] for i in everyone]
+    closest = [[neighbour(i, j, neighbours // 2) for j in everyone] for i in everyone]
+
+    def weight(i: int, j: int) -> Tensor:
+        inside = sum(float(near[i][m].detach()) for m in everyone)
+        both = torch.stack([near[i][m] * near[j][m] for m in everyone]).sum() / inside
+        neither = torch.stack([(1 - near[i][m]) * (1 - near[j][m]) for m in everyone]).sum()
+        return (both + neither / max(len(x) - inside, 1)) / 2 * near[i][j]
+
+    weights = [[weight(i, j) for j in everyone] for i in everyone]
+
+    def context(i: int, j: int) -> Tensor:
+        mutual = [closest[i][m] * closest[m][i] for m in everyone]
+        return sum(mutual[m] * weights[m][j] for m in everyone) / sum(mutual)
+
+    terms = [(1 - (context(i, j) + context(j, i)) / 2) ** 2 for i, j in positives]
+    terms += [((context(i, j) + context(j, i)) / 2) ** 2 for i, j in negatives]
+    mean = torch.stack([torch.stack(row).mean() for row in s]).mean()
+    pull = [hinge(pos_margin - s[i][j]) for i, j in positives]
+    push = [hinge(s[i][j] - neg_margin) for i, j in negatives]
+    pairs = reduced(pull, "mean_nonzero", x) + reduced(push, "mean_nonzero", x)
+    return (
+        contextual_weight * reduced(terms, "sum", x) / len(x) ** 2
+        + similarity_weight * (mean - mean_similarity) ** 2
+        + (1 - contextual_weight - similarity_weight) * pairs
+    )
+
+
+def hyperbolic(x, y, tuples, *, temperature=0.2, curvature=0.1, clip_radius=2.3, reduction="mean"):
+    """By Moebius addition, as the definition of the distance has it."""
+    c = curvature
+
+    def ball(row: Tensor) -> Tensor:
+        length = row.norm()
+        row = row * (clip_radius / length) if float(length.detach()) > clip_radius else row
+        length = row.norm()
+        return torch.tanh(math.sqrt(c) * length) * row / (math.sqrt(c) * length)
+
+    points = [ball(row) for row in x]
+
+    def geodesic(i: int, j: int) -> Tensor:
+        p, q = -points[i], points[j]
+        if float((p + q).detach().abs().max()) < 1e-14:
+            return (p + q).sum() * 0
+        dot, p2, q2 = p @ q, p @ p, q @ q
+        difference = ((1 + 2 * c * dot + c * q2) * p + (1 - c * p2) * q) / (1 + 2 * c * dot + c**2 * p2 * q2)
+        return 2 / math.sqrt(c) * torch.atanh(math.sqrt(c) * difference.norm())
+
+    negatives = negative_pairs(y, tuples)
+    losses = []
+    for a, p in dict.fromkeys(positive_pairs(y, tuples)):
+        own = -geodesic(a, p) / temperature
+        rivals = [-geodesic(a, n) / temperature for n in others_of(a, negatives)]
+        losses.append(log_sum_exp([own, *rivals]) - own)
+    return reduced(losses, reduction, x)
+
+
+def embedding_expansion(x, y, tuples, *, margin=0.2, points=2):
+    v, labels = list(unit(x)), y.tolist()
+    around = {i: [v[i]] for i in range(len(v))}
+    of_class = {label: [v[i] for i in range(len(v)) if labels[i] == label] for label in labels}
+    for i in range(len(v)):
+        for j in range(i + 1, len(v)):
+            for k in range(1, points + 1) if labels[i] == labels[j] else ():
+                share = k / (points + 1)
+                middle = (1 - share) * v[i] + share * v[j]
+                middle = middle / middle.norm() if float(middle.detach().norm()) > 0 else middle
+                around[i].append(middle)
+                around[j].append(middle)
+                of_class[labels[i]].append(middle)
+
+    def apart(p, q):
+        gap = p - q
+        return gap.norm() if float(gap.detach().norm()) > 0 else gap.sum() * 0
+
+    losses = []
+    for i, label in enumerate(labels):
+        pulls = [apart(v[i], v[j]) for j in range(len(v)) if j != i and labels[j] == label]
+        pushes = [
+            apart(p, q) for other in of_class if other != label for q in of_class[other] for p in around[i]
+        ]
+        if pulls and pushes:
+            losses.append(
+                hinge(max(pulls, key=torch.Tensor.item) - min(pushes, key=torch.Tensor.item) + margin)
+            )
+    return reduced(losses, "mean", x)

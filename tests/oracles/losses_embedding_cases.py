@@ -46,6 +46,9 @@ CASES = [
     Case("ntxent", {"temperature": 1.0, "reduction": "sum"}),
     Case("supcon"),
     Case("supcon", {"temperature": 0.0002, "reduction": "sum"}),
+    Case("embedding_expansion"),
+    Case("embedding_expansion", {"points": 0, "margin": 0.0}),
+    Case("embedding_expansion", {"points": 3, "margin": 0.5}),
     Case("margin", {"beta": 1.25}),
     Case("margin", {"margin": -0.02, "beta": 0.625, "nu": 0.1, "reduction": "mean"}),
     Case("fastap"),
@@ -78,9 +81,28 @@ CASES = [
     Case("smooth_ap", {"temperature": 0.1, "reduction": "sum"}),
     Case("recall_at_k"),
     Case("recall_at_k", {"k": (1, 3), "rank_temperature": 0.1}),
+    Case("siglip"),
+    Case("siglip", {"scale": 40.0, "bias": -3.0, "learn": False, "reduction": "sum"}),
+    Case("ranked_list"),
+    Case("ranked_list", {"alpha": 1.5, "positive_temperature": 3.0, "balance": 0.2, "reduction": "sum"}),
+    Case("roadmap"),
+    Case("roadmap", {"temperature": 0.1, "delta": 0.2, "steepness": 7.0, "calibration": 0.1}),
+    Case("pnp"),
+    Case("pnp", {"alpha": 4.0, "temperature": 0.1, "reduction": "sum"}),
+    Case("pnp", {"variant": "O"}),
+    Case("pnp", {"variant": "Iu"}),
+    Case("pnp", {"variant": "Ib", "b": 3.0}),
+    Case("pnp", {"variant": "Ds"}),
+    Case("contextual"),
+    Case("contextual", {"neighbours": 2, "epsilon": 0.4, "contextual_weight": 0.9, "mean_similarity": 0.1}),
+    Case("hyperbolic"),
+    Case("hyperbolic", {"temperature": 1.0, "curvature": 1.0, "clip_radius": 1.5, "reduction": "sum"}),
 ]
 
-RANKING = {"fastap", "smooth_ap", "recall_at_k"}
+DETACHED = {"circle", "ranked_list", "contextual"}
+"""The losses that by definition stop, or decree, the gradient of a part: theirs is not the value's slope."""
+
+RANKING = {"fastap", "smooth_ap", "recall_at_k", "roadmap", "pnp", "contextual", "embedding_expansion"}
 """The losses that take no miner."""
 
 MINED = [case for case in CASES if case.name not in RANKING and case.options.get("pairs") != "class"]

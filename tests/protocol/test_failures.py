@@ -11,6 +11,7 @@ import pytest
 
 import levelfield as lf
 from levelfield.compare import collect
+from levelfield.protocol import reproduce
 from levelfield.protocol._optimise import Observation, suggest
 from levelfield.protocol._proposals import score_of_failure
 from levelfield.reports import results_markdown
@@ -74,3 +75,19 @@ def test_a_method_that_fails_altogether_is_a_row_with_its_reason(
     assert failed.selection.failed and not failed.scores["concatenated"]["map_at_r"]
     assert trained.scores["concatenated"]["map_at_r"], "the other one goes on"
     assert "every trial failed" in results_markdown(comparison)
+    plugins = tuple(Path(file) for file in tiny["plugins"])
+    again = reproduce(tmp_path / "runs", plugins=plugins, workers=0)
+    assert {number.verdict for number in again.numbers} == {"identical"}, "a failed method is finished too"
+
+
+def test_a_metric_that_is_no_number_on_the_test_set_is_named(tiny: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "odd_metric.py").write_text(
+        "import levelfield as lf\n\n"
+        '@lf.metrics.register("never_a_number", kind="structure")\n'
+        "def never_a_number(space):\n"
+        '    return float("nan")\n'
+    )
+    tiny |= {"methods": ["triplet"], "metrics": ["map_at_r", "never_a_number"]}
+    tiny["plugins"] = [*tiny["plugins"], str(tmp_path / "odd_metric.py")]
+    with pytest.raises(lf.errors.RunError, match="never_a_number of the test set is not a finite number"):
+        lf.run(lf.Experiment.build(**tiny), tmp_path / "runs")

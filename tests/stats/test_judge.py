@@ -313,3 +313,30 @@ def test_equivalence_is_seldom_false():
         pair = judge(table_of(values), equivalence=0.5, seed=trial).pairs[0]
         false += pair.negligible
     assert 0 < false <= likely(0.05, trials)[1]
+
+
+@pytest.mark.parametrize("sizes", [(30, 30), (30, 30, 30), (30,) * 5, (450, *(5,) * 10)], ids=str)
+def test_few_classes_or_a_huge_one_raise_no_alarms(sizes: tuple[int, ...]) -> None:
+    """Five equal methods: a few classes that agree by luck were called a difference in 15 to 56%."""
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    alarms = 0
+    for seed in range(60):
+        generator = np.random.default_rng(seed)
+        values = {
+            str(method): generator.normal(0.5, 0.05, len(sizes))[labels]
+            + generator.normal(0, 0.01, (5, 1))
+            + generator.normal(0, 0.2, (5, len(labels)))
+            for method in range(5)
+        }
+        alarms += any(
+            p.verdict == "better" for p in judge(score_table(values, classes=labels), draws=2000).pairs
+        )
+    assert alarms <= 6, "5% of 60 are 3"
+
+
+def test_two_reruns_are_said_to_be_few() -> None:
+    generator = np.random.default_rng(0)
+    for count, said in ((2, True), (3, False)):
+        values = {name: generator.random((count, 40)) for name in "ab"}
+        caveats = judge(score_table(values, classes=np.arange(40) // 4)).caveats
+        assert any("two reruns" in line for line in caveats) is said

@@ -61,3 +61,10 @@ def test_false_alarms_in_the_whole_repetition(methods, reruns):
         caught += compare_repetition(before, after, groups=groups)[0].verdict == "different"
     assert alarms <= likely(0.05, trials)[1]
     assert caught > 0.8 * trials
+
+
+def test_reruns_that_are_all_alike_may_differ_by_bits() -> None:
+    """A network that no seed changes: other bits are no evidence, another score is."""
+    before = {"bits": [0.5, 0.5, 0.5], "other": [0.5, 0.5, 0.5]}
+    after = {"bits": [0.5000001] * 3, "other": [0.6] * 3}
+    assert [n.verdict for n in compare_repetition(before, after)] == ["consistent", "different"]

@@ -9,7 +9,9 @@ import pytest
 
 import levelfield as lf
 from levelfield.cli._app import run_app
+from levelfield.compare import collect
 from levelfield.errors import UsageError
+from levelfield.reports import warnings
 from levelfield.studies import search_luck
 
 
@@ -25,6 +27,19 @@ def test_every_search_is_judged_as_a_method_of_its_own(quick: dict[str, Any], tm
     assert found.pairs == 3 and 0 <= found.different <= 3
     assert found.between > 0, "three searches have three choices"
     assert "3 searches of 2 trials" in (tmp_path / "search-luck.md").read_text()
+
+
+def test_reports_of_the_same_data_say_how_large_the_luck_was(quick: dict[str, Any], tmp_path: Path) -> None:
+    experiment = lf.Experiment.build(**quick)
+    study = tmp_path / "study-search-luck"
+    search_luck.run(experiment, study, method="triplet", repeats=2)
+    beside = lf.run(experiment, tmp_path / "mine")
+    (known,) = [line for line in warnings(collect(beside)) if "How large that luck is" in line]
+    assert "2 searches of triplet, 2 trials each" in known
+    elsewhere = lf.run(experiment, tmp_path / "other" / "mine")
+    assert not any("How large" in line for line in warnings(collect(elsewhere)))
+    (study / "search-luck.json").write_text("{")
+    assert not any("How large" in line for line in warnings(collect(beside))), "a damaged file is no obstacle"
 
 
 @pytest.mark.parametrize(

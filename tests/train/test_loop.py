@@ -28,6 +28,42 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "method": {"name": "x", "loss": "contrastive", "set": {"memory.capacity": 32, "memory.start": 2}}
     },
     "regularised": {"method": {"name": "x", "loss": "npair", "set": {"regulariser.koleo": 0.1}}},
+    "a regulariser that learns": {
+        "method": {
+            "name": "x",
+            "loss": "proxy_anchor",
+            "set": {
+                "regulariser.non_isotropy": 1.0,
+                "regulariser.non_isotropy.width": 8,
+                "regulariser.non_isotropy.lr": 0.01,
+            },
+        }
+    },
+    "virtual classes of a memory": {
+        "method": {
+            "name": "x",
+            "loss": "normalized_softmax",
+            "set": {"synthesis.memvir": 2, "synthesis.memvir.gap": 1, "synthesis.memvir.start": 1},
+        }
+    },
+    "synthetic proxies": {
+        "method": {"name": "x", "loss": "proxy_anchor", "set": {"synthesis.proxy_synthesis": 1.0}}
+    },
+    "blended pairs": {
+        "method": {
+            "name": "x",
+            "loss": "contrastive",
+            "miner": "pair_margin",
+            "set": {"synthesis.metrix": 0.4},
+        }
+    },
+    "branches to learn from": {
+        "method": {
+            "name": "x",
+            "loss": "proxy_anchor",
+            "set": {"s2sd.weight": 5.0, "s2sd.width": 8, "s2sd.branches": 2, "s2sd.feature_start": 3},
+        }
+    },
     "proxies": {"method": {"name": "soft_triple"}},
     "embedded sampler": {"method": {"name": "x", "loss": "triplet", "sampler": "gc"}},
     "frozen": {"trunk": {"name": "conv4", "width": 4, "in_channels": 1, "mode": "frozen", "views": 2}},

@@ -1,4 +1,4 @@
-"""What the embedded samplers share: a candidate set with known embeddings, to choose a batch from.
+"""What the embedded samplers share: known embeddings, and for most a candidate set to choose a batch from.
 
 "Revisiting Training Strategies and Generalization Performance in Deep Metric Learning" draws a set B* of
 b* = 1024 samples from a memory bank, and distils it into a batch of b samples whose statistics match. As in
@@ -25,8 +25,8 @@ from levelfield.seeds import numpy_generator
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class EmbeddedSampler:
-    """Base of the samplers that choose by the embeddings in a memory bank; each implements ``choose``.
+class BankSampler:
+    """Base of the samplers that choose by the embeddings in a memory bank; each implements ``from_bank``.
 
     A batch is a function of (seed, epoch, iteration, content of the bank) and is chosen when it is asked for:
     update the bank with a batch before you ask for the next. As long as there are samples that the bank does
@@ -49,8 +49,6 @@ class EmbeddedSampler:
 
     A class with fewer samples gives some twice.
     """
-    candidate_set: Size = 1024
-    """b*, how many samples to choose from; all of them if there are fewer."""
 
     def __post_init__(self) -> None:
         name, per_class = self.name, self.samples_per_class
@@ -64,12 +62,6 @@ class EmbeddedSampler:
                 f"{name}: batch_size {self.batch_size} needs {self._groups} groups of {per_class} samples "
                 f"of one class, the training set has {available}; lower batch_size to {available * per_class}"
             )
-        if self.candidate_set < self.batch_size:
-            raise UsageError(
-                f"{name}: candidate_set {self.candidate_set} must not be smaller than batch_size "
-                f"{self.batch_size}"
-            )
-        self._candidate_groups = self.candidate_set // per_class
         self._bank: MemoryBank | None = None
 
     def attach(self, bank: MemoryBank) -> None:
@@ -97,13 +89,37 @@ class EmbeddedSampler:
         if unknown.any():
             unknown_first = order[np.argsort(~unknown[order], kind="stable")]
             return self._draw(unknown_first, self._groups).ravel()
-        groups = self._draw(order, self._candidate_groups)
-        embeddings = self._bank.embeddings[torch.from_numpy(groups)]
+        return self.from_bank(self._bank, order, random)
+
+    def from_bank(self, bank: MemoryBank, order: Rows, random: np.random.Generator) -> Rows:
+        """A batch, chosen by what the bank holds; ``order`` is a random order of all rows."""
+        raise NotImplementedError
+
+    def _draw(self, order: Rows, count: int) -> Rows:
+        return draw_groups(order, self._class_of, size=self.samples_per_class, count=count)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class EmbeddedSampler(BankSampler):
+    """Base of the samplers that distil a batch from a candidate set; each implements ``choose``."""
+
+    candidate_set: Size = 1024
+    """b*, how many samples to choose from; all of them if there are fewer."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.candidate_set < self.batch_size:
+            raise UsageError(
+                f"{self.name}: candidate_set {self.candidate_set} must not be smaller than batch_size "
+                f"{self.batch_size}"
+            )
+
+    def from_bank(self, bank: MemoryBank, order: Rows, random: np.random.Generator) -> Rows:
+        """The chosen groups of the candidate set."""
+        groups = self._draw(order, self.candidate_set // self.samples_per_class)
+        embeddings = bank.embeddings[torch.from_numpy(groups)]
         return groups[self.choose(embeddings, self._groups, random)].ravel()
 
     def choose(self, embeddings: Tensor, count: int, random: np.random.Generator) -> Rows:
         """Choose ``count`` of the groups whose embeddings (groups x samples_per_class x D) are given."""
         raise NotImplementedError
-
-    def _draw(self, order: Rows, count: int) -> Rows:
-        return draw_groups(order, self._class_of, size=self.samples_per_class, count=count)

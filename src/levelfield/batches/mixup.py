@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from levelfield.errors import UsageError
+from levelfield.seeds import beta, circle
 
 
 @dataclass(frozen=True)
@@ -75,13 +75,7 @@ def mix(features: Tensor, labels: Tensor, *, alpha: float = 2.0, generator: torc
     """
     if not alpha > 0:
         raise UsageError(f"mixup: alpha must be above 0, got {alpha}")
-    # Each sample's partner is the next one in a random circle, so that nobody is its own.
-    circle = torch.randperm(len(labels), generator=generator)
-    partner = torch.empty_like(circle)
-    partner[circle] = circle.roll(1)
-    partner = partner.to(labels.device)
-    # PyTorch draws no beta variates from a local generator.
-    seed = int(torch.randint(2**62, (1,), generator=generator))
-    weight = float(np.random.default_rng(seed).beta(alpha, alpha))
+    partner = circle(len(labels), generator=generator).to(labels.device)
+    weight = beta(alpha, alpha, generator=generator)
     blend = weight * features + (1 - weight) * features[partner.to(features.device)]
     return Mixture(blend, labels, labels[partner], weight)

@@ -14,7 +14,9 @@ import levelfield
 from levelfield.cli import (
     compare,
     data,
+    data_overlap,
     data_prepare,
+    data_shift,
     demo,
     doctor,
     evaluate,
@@ -71,6 +73,8 @@ app.command("search")(search.search)
 app.command("ls")(ls.ls)
 app.add_typer(study.app, name="study")
 data.app.command("prepare")(data_prepare.prepare)
+data.app.command("shift")(data_shift.shift)
+data.app.command("overlap")(data_overlap.overlap)
 app.add_typer(data.app, name="data")
 app.add_typer(presets.app, name="presets")
 app.add_typer(published.app, name="published")

@@ -22,7 +22,8 @@ def compare(
     equivalence: Annotated[
         float | None,
         typer.Option(
-            help="The largest difference that does not matter, as tables print it: 0.5 is half a point."
+            help="The largest difference that does not matter, as tables print it: 0.5 is half a point, and "
+            "the default of measures in percent; 0 calls nothing equivalent."
         ),
     ] = None,
     out: Annotated[

@@ -42,7 +42,7 @@ def fetch(
     typer.echo(fetching.terms(name))
     if not yes:
         _ask()
-    with _bar(quiet=quiet) as progress:
+    with progress_bar(quiet=quiet) as progress:
         say = (lambda message: None) if quiet else (lambda message: typer.echo(message, err=True))
         fetching.fetch(name, root, parts=tuple(part or ()), say=say, progress=progress)
     typer.echo(f"{name} is in {root}; `levelfield data check {name} --root {root}` looks it over")
@@ -70,12 +70,12 @@ def check(
     from levelfield.data.contact_sheet import contact_sheet
     from levelfield.data.splits import create
 
-    options = _options(option or []) | ({} if root is None else {"root": str(root)})
+    options = parse_options(option or []) | ({} if root is None else {"root": str(root)})
     dataset = data.load(name, **options)
     plan = create(
         split, dataset.labels, is_test=dataset.is_test, is_validation=dataset.is_validation, **_lenient(split)
     )
-    with _bar(quiet=quiet or as_json) as progress:
+    with progress_bar(quiet=quiet or as_json) as progress:
         findings = checking.check(
             dataset, test=plan.test, workers=workers, progress=lambda d, t: progress("reading", d, t)
         )
@@ -134,7 +134,7 @@ def _where(dataset: Dataset, row: int) -> str:
     return str(paths[row]) if paths else f"row {row} ({dataset.class_names[dataset.labels[row]]})"
 
 
-def _options(given: list[str]) -> dict[str, Any]:
+def parse_options(given: list[str]) -> dict[str, Any]:
     """``key=value`` pairs; values are read as YAML, so that numbers and true are what they look like."""
     import yaml
 
@@ -157,7 +157,7 @@ def _ask() -> None:
 
 
 @contextmanager
-def _bar(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+def progress_bar(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
     """A progress bar on stderr per file, by its name."""
     if quiet:
         yield lambda name, done, total: None

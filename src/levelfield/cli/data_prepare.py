@@ -47,7 +47,7 @@ def prepare(
 ) -> None:
     """Decode and resize every image once; give the same command again to go on after an interruption."""
     from levelfield import data
-    from levelfield.cli.data import _options as dataset_options
+    from levelfield.cli.data import parse_options as dataset_options
     from levelfield.data import store
 
     side = _side(resize)

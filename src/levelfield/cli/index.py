@@ -104,7 +104,7 @@ def _remove(out: str, names: list[str]) -> None:
 def _entries(source: str, *, root: str | None, options: list[str], seen: Preprocessing) -> Iterator[Entry]:
     from levelfield import data
     from levelfield import index as room
-    from levelfield.cli.data import _options as dataset_options
+    from levelfield.cli.data import parse_options as dataset_options
     from levelfield.data import store, transforms
 
     if root is None and not options:

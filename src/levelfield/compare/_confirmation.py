@@ -56,7 +56,11 @@ class Confirmation:
 
     def classes(self) -> Array | None:
         """The class of each test query (n); None in records that are older than this."""
-        return next(iter(self._read(CLASSES).values()), None)
+        return next(iter(self.every_class_list()), None)
+
+    def every_class_list(self) -> list[Array]:
+        """The class of each test query (n), once for each rerun that has it on record."""
+        return list(self._read(CLASSES).values())
 
     def spectra(self) -> list[Array]:
         """Singular values of the concatenated test embeddings, of each rerun that has them on record."""

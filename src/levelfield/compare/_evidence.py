@@ -23,6 +23,7 @@ from levelfield.records import SETTINGS, Measure
 from levelfield.stats import Judgement, ScoreTable, judge, rerun_table, score_table
 
 MAIN_SETTING = "concatenated"
+MATTERS = 0.5  # points: papers claim progress by less, but nobody chooses a method for that
 NO_CLASSES = "The records do not name the classes of queries, which count as independent: that is too sure."
 
 
@@ -90,7 +91,8 @@ def weigh(
         setting: "concatenated" or "separated": which scores the findings are about.
         metric: Which measure they are about; that of the selection by default.
         equivalence: The largest difference in it that does not matter, as tables print it: 0.5 is half a
-            point. Without, nothing is called equivalent.
+            point, the default for measures in percent. Others have none, and nothing is called equivalent;
+            0 does the same.
     """
     comparison = collect(root)
     metric = metric or comparison.main_metric
@@ -106,8 +108,8 @@ def weigh(
     judgements: dict[tuple[str, str], Judgement] = {}
     for each_setting, each_metric in product(SETTINGS, comparison.metrics):
         measure, margin = comparison.measures[each_metric], None
-        if equivalence is not None and (each_setting, each_metric) == (setting, metric):
-            margin = equivalence / measure.scale
+        if (each_setting, each_metric) == (setting, metric):
+            margin = _margin(equivalence, measure)
         found = judge_methods(confirmations, each_setting, measure, equivalence=margin)
         if found is not None:
             judgements[each_setting, each_metric] = found
@@ -121,6 +123,14 @@ def weigh(
         findings=tuple(findings_of(main, confirmations, comparison.measures[metric])),
         judgements=judgements,
     )
+
+
+def _margin(equivalence: float | None, measure: Measure) -> float | None:
+    if equivalence is None and measure.unit == "percent":
+        equivalence = MATTERS
+    if equivalence is not None and not equivalence >= 0:
+        raise UsageError(f"--equivalence {equivalence:g} is no difference; give 0 or more, such as 0.5")
+    return equivalence / measure.scale if equivalence else None
 
 
 def ranked(confirmations: Mapping[str, Confirmation], setting: str, measure: Measure) -> dict[str, float]:

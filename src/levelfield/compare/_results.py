@@ -17,6 +17,7 @@ from levelfield.records import (
     Rerun,
     Revision,
     Search,
+    SearchLuck,
     Selection,
     Store,
     Trial,
@@ -115,6 +116,11 @@ class Result:
         return missing - self.pruned
 
     @property
+    def collapsed(self) -> int:
+        """How many trials learned nothing in some fold."""
+        return sum(bool(trial.collapse) for repeat in self.repeats for trial in repeat.trials)
+
+    @property
     def mean_best_epoch(self) -> float | None:
         """The mean of the best epochs ("Max. Epoch" in the papers); None for the baseline."""
         return sum(self.best_epochs) / len(self.best_epochs) if self.best_epochs else None
@@ -149,6 +155,7 @@ class Comparison:
         ledger: Every opening of the test set.
         revisions: The experiment from one edit to the next.
         notes: What was adapted to the data, one sentence each.
+        luck: What studies of search luck on this dataset and trunk found, those whose folders lie beside.
     """
 
     experiment: Experiment
@@ -160,6 +167,7 @@ class Comparison:
     ledger: tuple[LedgerLine, ...]
     revisions: tuple[Revision, ...]
     notes: tuple[str, ...] = ()
+    luck: tuple[SearchLuck, ...] = ()
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -197,7 +205,13 @@ def collect(root: str | Path) -> Comparison:
         ledger=tuple(store.ledger()),
         revisions=tuple(store.revisions()),
         notes=index.notes,
+        luck=tuple(found for found in store.search_luck_nearby() if _same_data(found, index.experiment)),
     )
+
+
+def _same_data(luck: SearchLuck, experiment: Experiment) -> bool:
+    ours = (experiment.dataset.name, experiment.trunk.name, experiment.trunk.mode)
+    return (luck.dataset, luck.trunk, luck.mode) == ours and luck.metric == experiment.training.metric
 
 
 def _result(store: Store, index: Index, name: str) -> Result:

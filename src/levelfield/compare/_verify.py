@@ -14,8 +14,20 @@ from pathlib import Path
 import numpy as np
 
 from levelfield.compare._confirmation import read_confirmation
+from levelfield.compare._left_out import left_out
+from levelfield.compare._rerun_evidence import classes_differ, reruns_of_others, without_evidence
 from levelfield.compare._results import Comparison, Repeat, Result, collect
-from levelfield.records import FEEDBACK, SETTINGS, LedgerLine, Selection, Store, read_selection, select
+from levelfield.errors import RunError
+from levelfield.records import (
+    FEEDBACK,
+    SETTINGS,
+    LedgerLine,
+    Selection,
+    Store,
+    experiment_record,
+    read_selection,
+    select,
+)
 
 TOLERANCE = 1e-6  # values per query are kept in 32 bits
 
@@ -29,21 +41,32 @@ def verify(root: str | Path) -> list[str]:
     store = Store(Path(root))
     comparison = collect(root)
     chained = store.schema_version() != 1
+    trials = comparison.experiment.search.trials
     findings = [
         *(_ledger(store) if chained else ()),
+        *_index(store, comparison),
         *_openings(store, comparison, listed=chained),
         *(_edited_selections(store) if chained else ()),
         *_selections(comparison),
         *_renamed(store),
-        *(finding for result in comparison.trained for finding in _search_records(store, result)),
+        *(finding for result in comparison.trained for finding in _search_records(store, result, trials)),
         *(finding for result in comparison.results for finding in _scores(root, comparison, result)),
+        *(finding for result in comparison.results for finding in reruns_of_others(store, result)),
+        *(finding for result in comparison.results for finding in without_evidence(store, root, result)),
+        *classes_differ(root, comparison),
+        *left_out(store, comparison),
         *_plugins(store, comparison),
     ]
     return list(dict.fromkeys(findings))
 
 
 def _ledger(store: Store) -> Iterator[str]:
-    lines, head = store.ledger(), store.ledger_head()
+    lines = store.ledger()
+    try:
+        head = store.ledger_head()
+    except RunError as error:
+        yield str(error)
+        return
     before = ""
     for number, line in enumerate(lines, 1):
         if line.previous != before:
@@ -57,6 +80,19 @@ def _ledger(store: Store) -> Iterator[str]:
         yield f"the ledger has {len(lines)} of {head.lines} lines: it was cut"
     elif lines[head.lines - 1].line_id != head.last:
         yield f"ledger line {head.lines} is not the one that was written: it was edited"
+    elif len(lines) > head.lines + 1:  # a kill leaves one line at most that the head does not count
+        yield f"ledger.head.json counts {head.lines} of {len(lines)} lines: it is an older copy"
+
+
+def _index(store: Store, comparison: Comparison) -> Iterator[str]:
+    """The index says what the last revision says, and shows each method's own selection."""
+    revisions = comparison.revisions
+    if revisions and experiment_record(revisions[-1].experiment) != experiment_record(comparison.experiment):
+        yield "experiment.json is not the last revision of revisions.jsonl: one of them was edited"
+    for result in comparison.results:
+        for repeat in result.repeats:
+            if repeat.selection.method != result.method:
+                yield f"{result.method} is shown with the selection of {repeat.selection.method}"
 
 
 def _openings(store: Store, comparison: Comparison, *, listed: bool) -> Iterator[str]:
@@ -119,12 +155,17 @@ def _renamed(store: Store) -> Iterator[str]:
             yield f"{' and '.join(same)} are one recipe under {len(same)} names"
 
 
-def _search_records(store: Store, result: Result) -> Iterator[str]:
+def _search_records(store: Store, result: Result, trials: int) -> Iterator[str]:
     """Trials are what their folds and runs say; runs and searches are what their names say."""
     for repeat in result.repeats:
+        planned = trials if repeat.search is None or repeat.search.space else 1
+        if repeat.search is not None and repeat.search.sampler != "grid" and len(repeat.trials) < planned:
+            yield f"the search of {result.method} has {len(repeat.trials)} of {planned} trials on record"
         if repeat.search is not None and repeat.search.search_id != repeat.selection.search:
             yield f"the search of {result.method} is not the one that its name says"
-        for trial in repeat.trials:
+        for number, trial in enumerate(repeat.trials):
+            if trial.number != number:
+                yield f"trial {number + 1} of {result.method} is a copy of trial {trial.number + 1}"
             folds = [score for score in trial.fold_scores if score is not None]
             complete = trial.score is not None and len(folds) == len(trial.fold_scores)
             if complete and folds and not _same(trial.score, float(np.mean(folds))):
@@ -134,10 +175,12 @@ def _search_records(store: Store, result: Result) -> Iterator[str]:
                 recorded = folder.result()
                 if recorded is None:
                     continue  # a published folder may leave the runs out
-                if folder.spec().run_id != run:
+                spec = folder.spec()
+                if spec.run_id != run:
                     yield f"run {run} of {result.method} is not the one that its name says"
-                found = [value for value in recorded.validation.values() if _same(value, score)]
-                if score is not None and not found:
+                if spec.hyperparameters != trial.hyperparameters:
+                    yield f"trial {trial.number + 1} of {result.method} has other values than its run"
+                if not _same(recorded.validation.get(spec.training.metric), score):
                     yield f"trial {trial.number + 1} of {result.method} has another score than its run"
 
 
@@ -173,6 +216,10 @@ def _plugins(store: Store, comparison: Comparison) -> Iterator[str]:
     }
     for name in sorted(changed):
         yield f"plug-in {name} has changed since the test set was opened"
+    # a process may have loaded others for another experiment; those that were part of this one count
+    once = {name for revision in comparison.revisions for name in revision.plugins}
+    for name in sorted({name for line in last.values() for name in line.plugins} & once - set(recorded)):
+        yield f"plug-in {name} was loaded when the test set was opened, and is no part of the experiment now"
 
 
 def _same(one: float | None, other: float | None) -> bool:

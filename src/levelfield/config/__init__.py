@@ -2,6 +2,7 @@
 
 from levelfield.config._load import build, merge, parse_yaml, preset_names, preset_text, read_preset
 from levelfield.config._schema import (
+    RANDOM_TRIALS,
     BatchSpec,
     ConfirmSpec,
     DatasetSpec,
@@ -24,6 +25,7 @@ from levelfield.config._schema import (
 )
 
 __all__ = [
+    "RANDOM_TRIALS",
     "BatchSpec",
     "ConfirmSpec",
     "DatasetSpec",

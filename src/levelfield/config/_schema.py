@@ -6,6 +6,7 @@ plug-in's own options; they are checked against its signature when the experimen
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, Literal
 
@@ -219,6 +220,23 @@ class MethodSpec(Section):
     space: dict[str, list[Scalar]] = Field(default_factory=dict)
     samples_per_class: Size | None = None
 
+    @field_validator("name")
+    @classmethod
+    def _fit_for_files(cls, value: str) -> str:
+        """Files and table cells are called after methods, and the baseline's row has a name of its own."""
+        if value in BASELINES:
+            raise ValueError(f"{value} is the row of the network before training; choose another method name")
+        if not re.fullmatch(r"\w[\w .:+=,()-]{0,99}", value):
+            raise ValueError(
+                f"{value[:40]!r} is no method name: begin with a letter or digit, go on with these and "
+                "_ - . : + = , ( ) or spaces, 100 characters at most"
+            )
+        return value
+
+
+BASELINES = ("untrained", "pretrained")  # what the row before training is called
+RANDOM_TRIALS = 5  # the first ones of gp and tpe, which have nothing to learn from yet
+
 
 class SearchSpec(Section):
     """How hyperparameters are looked for: the same budget for every method.
@@ -240,6 +258,13 @@ class SearchSpec(Section):
     parallel: int = Field(default=1, ge=1, le=1024, description="trials that are in flight at once")
     prune: bool = False
     storage: str | None = None
+
+    @property
+    def random_trials(self) -> int:
+        """How many of the trials are drawn at random, whatever was found before them."""
+        if self.sampler in ("gp", "tpe"):
+            return min(self.trials, RANDOM_TRIALS)
+        return self.trials if self.sampler == "random" else 0
 
 
 class ConfirmSpec(Section):

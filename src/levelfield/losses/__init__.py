@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from torch import nn
 
+from levelfield.losses._classification import ClassificationLoss
+from levelfield.losses._layers import mlp
+from levelfield.losses._module import Loss
 from levelfield.registry import Card, Registry
 
-__all__ = ["LossCard", "create", "register", "registry"]
+__all__ = [
+    "ClassificationLoss",
+    "Loss",
+    "LossCard",
+    "create",
+    "has_proxies",
+    "mlp",
+    "register",
+    "registry",
+    "takes_more_classes",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,3 +60,27 @@ def create(name: str, /, **options: Any) -> nn.Module:
     """
     loss: nn.Module = registry.create(name, **options)
     return loss
+
+
+def has_proxies(name: str) -> bool:
+    """Whether the loss called ``name`` owns ``weights`` (C x D) of one vector for each class.
+
+    Example:
+        >>> has_proxies("arcface"), has_proxies("soft_triple"), has_proxies("triplet")
+        (True, False, False)
+    """
+    target = registry[name].target
+    if not inspect.isclass(target) or not issubclass(target, ClassificationLoss):
+        return False
+    return target.vectors_per_class is ClassificationLoss.vectors_per_class
+
+
+def takes_more_classes(name: str) -> bool:
+    """Whether the loss called ``name`` can be computed on unit weights of more classes than it owns.
+
+    Example:
+        >>> takes_more_classes("arcface"), takes_more_classes("cross_entropy"), takes_more_classes("triplet")
+        (True, False, False)
+    """
+    entry = registry[name]
+    return has_proxies(name) and entry.target.takes_more_classes and entry.card.embedding == "unit"  # type: ignore[attr-defined]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -19,6 +21,9 @@ class ClassificationLoss(Loss):
     The weights start as N(0, ``start_std()``²) drawn from a stream of their own, so that a model and its loss
     can be made in any order.
     """
+
+    takes_more_classes: ClassVar[bool] = True
+    """Whether ``weights`` of more classes than C can be handed in: false if there is more to a class."""
 
     num_classes: int
     """C; labels are 0..C-1."""
@@ -43,7 +48,14 @@ class ClassificationLoss(Loss):
         """The spread of the starting weights."""
         return 1.0
 
-    def forward(self, embeddings: Tensor, labels: Tensor, tuples: Tuples | None = None) -> Tensor:
+    def forward(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        tuples: Tuples | None = None,
+        *,
+        weights: Tensor | None = None,
+    ) -> Tensor:
         """The loss of a batch, computed in float32 or better and with autocast off.
 
         A cosine rounded to bfloat16 and then scaled by 64 is no cosine any more.
@@ -52,14 +64,16 @@ class ClassificationLoss(Loss):
             embeddings: B x D, as they come from the head.
             labels: B, in 0..num_classes-1.
             tuples: Refused, if any: samples are compared with classes.
+            weights: Those to compare with, instead of its own: of more classes, made by a synthesis.
 
         Returns:
             A scalar.
         """
-        self._check(embeddings, labels, tuples)
-        dtype = torch.promote_types(torch.promote_types(embeddings.dtype, self.weights.dtype), torch.float32)
+        weights = self.weights if weights is None else weights
+        self._check(embeddings, labels, tuples, num_classes=len(weights) // self.vectors_per_class())
+        dtype = torch.promote_types(torch.promote_types(embeddings.dtype, weights.dtype), torch.float32)
         with torch.autocast(embeddings.device.type, enabled=False):
-            vectors, weights = embeddings.to(dtype), self.weights.to(dtype)
+            vectors, weights = embeddings.to(dtype), weights.to(dtype)
             if not len(labels):
                 return vectors.sum() + weights.sum() * 0
             return self.compute(vectors, labels.long(), weights)
@@ -68,7 +82,7 @@ class ClassificationLoss(Loss):
         """The formula, on embeddings (B x D), labels (B) and weights that are checked and of one dtype."""
         raise NotImplementedError
 
-    def _check(self, embeddings: Tensor, labels: Tensor, tuples: Tuples | None) -> None:
+    def _check(self, embeddings: Tensor, labels: Tensor, tuples: Tuples | None, *, num_classes: int) -> None:
         name = type(self).__name__
         if tuples is not None:
             raise UsageError(
@@ -86,7 +100,7 @@ class ClassificationLoss(Loss):
             )
         # Under torch.compile the values are unknown, and looking at them would break the graph.
         if not torch.compiler.is_compiling():
-            check_labels(labels, self.num_classes, name=name)
+            check_labels(labels, num_classes, name=name)
 
 
 def softmax_loss(

@@ -36,6 +36,10 @@ class Loss(nn.Module):
     def __post_init__(self) -> None:
         super().__init__()
 
+    def rates(self, loss_lr: float) -> list[tuple[list[nn.Parameter], float]]:
+        """The parameters, and the learning rate of each: ``loss_lr`` unless a part has one of its own."""
+        return [(list(self.parameters()), loss_lr)]
+
     def extra_repr(self) -> str:
         """The options, for print."""
         return ", ".join(f"{option.name}={getattr(self, option.name)!r}" for option in fields(self))  # type: ignore[arg-type]

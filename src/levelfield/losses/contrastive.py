@@ -13,7 +13,7 @@ from levelfield.space import Float
 
 @register(
     "contrastive",
-    paper="Dimensionality HingeReduction by Learning an Invariant Mapping",
+    paper="Dimensionality Reduction by Learning an Invariant Mapping",
     year=2006,
     tuples="pairs",
     reported_by=("reality-check", "revisiting", "deep-dive", "landmarks"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -40,6 +41,8 @@ class CrossEntropy(ClassificationLoss):
 
     label_smoothing: float = 0.0
     """The share of the target that is spread evenly over all classes."""
+    takes_more_classes: ClassVar[bool] = False
+
     bias: bool = True
     """Whether each class has a bias besides its weights."""
     reduction: Reduction = "mean"

@@ -5,11 +5,31 @@ from __future__ import annotations
 from levelfield import losses
 from levelfield.config import MethodSpec
 from levelfield.errors import UsageError, did_you_mean
-from levelfield.methods._method import LOSS_LR, Method, apply_spec, part_options
+from levelfield.methods._method import (
+    LOSS_LR,
+    Method,
+    RegulariserChoice,
+    apply_spec,
+    chosen_regularisers,
+    chosen_synthesis,
+    part_options,
+)
 from levelfield.methods._sense import check_sense
 from levelfield.registry import Card, Registry
 
-__all__ = ["LOSS_LR", "Method", "check_sense", "names", "part_options", "register", "registry", "resolve"]
+__all__ = [
+    "LOSS_LR",
+    "Method",
+    "RegulariserChoice",
+    "check_sense",
+    "chosen_regularisers",
+    "chosen_synthesis",
+    "names",
+    "part_options",
+    "register",
+    "registry",
+    "resolve",
+]
 
 registry: Registry[Card] = Registry("method", Card, package=__name__)
 register = registry.register

@@ -12,8 +12,8 @@ from pydantic import Field
 from levelfield import batches, losses, miners
 from levelfield.config import BatchSpec, MethodSpec
 from levelfield.errors import UsageError, did_you_mean
-from levelfield.losses import regularisers
-from levelfield.options import Positive, annotation_of, check_value
+from levelfield.losses import regularisers, synthesis
+from levelfield.options import Positive, Size, annotation_of, check_value
 from levelfield.space import Choice, Dimension, Float, Int, Space, Value, describe, values_of
 
 LOSS_LR = "loss_lr"
@@ -22,6 +22,12 @@ ADDITIONS: Mapping[str, Any] = {
     "mixup.alpha": Positive,
     "memory.capacity": Annotated[int, Field(ge=1, le=10_000_000)],
     "memory.start": Annotated[int, Field(ge=0)],
+    "s2sd.weight": Positive,
+    "s2sd.branches": Annotated[int, Field(ge=1, le=64)],
+    "s2sd.width": Size,
+    "s2sd.temperature": Positive,
+    "s2sd.feature_weight": Annotated[float, Field(ge=0)],
+    "s2sd.feature_start": Annotated[int, Field(ge=0)],
 }
 
 
@@ -31,7 +37,9 @@ class Method:
 
     Hyperparameters have flat names: a loss's own (``margin``), ``miner.NAME``, ``sampler.NAME``, ``loss_lr``
     for the learning rate of the loss's own parameters, and the additions ``mixup.alpha``,
-    ``memory.capacity``, ``memory.start`` and ``regulariser.NAME``, which are off unless set or searched.
+    ``memory.capacity``, ``memory.start``, ``s2sd.weight`` (its options are ``s2sd.OPTION``),
+    ``regulariser.NAME`` (a weight; its options are ``regulariser.NAME.OPTION``) and ``synthesis.NAME`` (an
+    amount, with options likewise), which are off unless set or searched.
 
     Attributes:
         name: What reports call it.
@@ -83,7 +91,7 @@ class Method:
         reserved |= {"labels", "batch_size", "samples_per_class"}
         found = batches.registry[self.sampler].parameters
         names += [f"sampler.{name}" for name in found if name not in reserved]
-        return [*names, *ADDITIONS, *(f"regulariser.{name}" for name in regularisers.registry.names())]
+        return [*names, *ADDITIONS, *_regulariser_parameters(), *_synthesis_parameters()]
 
     def defaults(self, dataset: str = "") -> dict[str, Value]:
         """The papers' values for everything in the space, those for ``dataset`` where they are given."""
@@ -135,10 +143,82 @@ class Method:
                 annotation = annotation_of(miners.registry[str(self.miner)].target, option)
             case "sampler":
                 annotation = annotation_of(batches.registry[self.sampler].target, option)
+            case str() if part.startswith("regulariser."):
+                entry = regularisers.registry[part.removeprefix("regulariser.")]
+                annotation = Positive if option == "lr" else annotation_of(entry.target, option)
+            case "synthesis":
+                made = synthesis.registry[option]
+                annotation = annotation_of(made.target, made.card.amount)
+            case str() if part.startswith("synthesis."):
+                made = synthesis.registry[part.removeprefix("synthesis.")]
+                annotation = annotation_of(made.target, option)
             case _:
                 annotation = ADDITIONS.get(name, Positive)
         typed: Value = check_value(value, annotation, name=f"method {self.name}: {name}")
         return typed
+
+
+@dataclass(frozen=True)
+class RegulariserChoice:
+    """A regulariser as a method names it: ``weight`` times what ``name`` gives with these ``options``."""
+
+    name: str
+    weight: float
+    options: Mapping[str, Value]
+    lr: float | None
+
+
+def chosen_regularisers(hyperparameters: Mapping[str, Value]) -> list[RegulariserChoice]:
+    """The regularisers that flat hyperparameters name, each with its options.
+
+    Example:
+        >>> values = {"margin": 0.1, "regulariser.koleo": 0.2, "regulariser.koleo.eps": 1e-6}
+        >>> chosen_regularisers(values)
+        [RegulariserChoice(name='koleo', weight=0.2, options={'eps': 1e-06}, lr=None)]
+    """
+    given = part_options(hyperparameters, "regulariser")
+    chosen = []
+    for name in sorted(name for name in given if "." not in name):
+        options = part_options(hyperparameters, f"regulariser.{name}")
+        lr = options.pop("lr", regularisers.registry[name].card.lr)
+        chosen.append(RegulariserChoice(name, float(given[name]), options, None if lr is None else float(lr)))
+    return chosen
+
+
+def chosen_synthesis(hyperparameters: Mapping[str, Value]) -> tuple[str, dict[str, Value]] | None:
+    """The name and the options of the synthesis that flat hyperparameters name; None if they name none.
+
+    Example:
+        >>> chosen_synthesis({"synthesis.memvir": 5, "synthesis.memvir.gap": 1})
+        ('memvir', {'steps': 5, 'gap': 1})
+    """
+    given = part_options(hyperparameters, "synthesis")
+    for name in sorted(name for name in given if "." not in name):
+        amount = {synthesis.registry[name].card.amount: given[name]}
+        return name, amount | part_options(hyperparameters, f"synthesis.{name}")
+    return None
+
+
+def _synthesis_parameters() -> list[str]:
+    """``synthesis.NAME`` and ``synthesis.NAME.OPTION`` of every synthesis."""
+    names = []
+    for name in synthesis.registry.names():
+        entry = synthesis.registry[name]
+        options = [option for option in entry.parameters if option != entry.card.amount]
+        names += [f"synthesis.{name}", *(f"synthesis.{name}.{option}" for option in options)]
+    return names
+
+
+def _regulariser_parameters() -> list[str]:
+    """``regulariser.NAME`` and ``regulariser.NAME.OPTION`` of every regulariser."""
+    supplied = {"embeddings", "labels", "proxies", "num_classes", "embedding_size", "seed"}
+    names = []
+    for name in regularisers.registry.names():
+        entry = regularisers.registry[name]
+        options = [option for option in entry.parameters if option not in supplied]
+        options += ["lr"] if entry.card.lr is not None else []
+        names += [f"regulariser.{name}", *(f"regulariser.{name}.{option}" for option in options)]
+    return names
 
 
 def part_options(hyperparameters: Mapping[str, Value], part: str) -> dict[str, Value]:

@@ -19,6 +19,7 @@ from torch.nn import functional as F
 from levelfield import metrics, models
 from levelfield.data import GALLERY, QUERY, Dataset
 from levelfield.engine import Runner
+from levelfield.errors import RunError
 from levelfield.files import write_bytes
 from levelfield.methods import Method
 from levelfield.models.pca import pca_head
@@ -151,6 +152,12 @@ def score_rerun(job: ScoreJob) -> None:
         per_fold, together = _embed_pretrained(job, test)
     scores = [_evaluate(embeddings, test, job.metrics) for embeddings in per_fold]
     concatenated = _evaluate(together, test, job.metrics)
+    for metric in job.metrics:
+        if not np.isfinite([float(score[metric]) for score in (*scores, concatenated)]).all():
+            raise RunError(
+                f"{metric} of the test set is not a finite number; mend that metric, or leave it out of "
+                "`metrics`, then give the same command again: finished work is kept"
+            )
     _save_arrays(job, test, scores, concatenated, metrics.spectrum(together))
     sources = {metric: metric_source(metric) for metric in job.metrics}
     write_rerun(
@@ -160,7 +167,11 @@ def score_rerun(job: ScoreJob) -> None:
             concatenated={m: float(concatenated[m]) for m in job.metrics},
             folds=tuple({m: float(score[m]) for m in job.metrics} for score in scores),
             best_epochs=tuple(result.best_epoch for result in results if result is not None),
+            runs=tuple(spec.run_id for spec in job.specs) if folders else (),
             metric_sources={metric: source for metric, source in sources.items() if source is not None},
+            collapse=next(
+                (result.collapse for result in results if result is not None and result.collapse), ""
+            ),
         ),
     )
 

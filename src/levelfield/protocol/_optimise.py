@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from levelfield.config import RANDOM_TRIALS
 from levelfield.seeds import numpy_generator, seed_for
 from levelfield.space import Choice, Dimension, Float, Int, Space, Value
 
 GRID_LEVELS = 5  # of a real range that has no step of its own
-RANDOM_TRIALS = 5  # the first ones of gp and tpe, which have nothing to learn from yet
 LARGEST_GRID = 1_000_000  # points; nobody runs more, and listing them would take all memory
 
 

@@ -109,8 +109,10 @@ def recorded_experiment(
 
 
 def _check_finished(comparison: Comparison) -> None:
-    wanted = comparison.experiment.confirm.reruns * comparison.experiment.search.repeats
     for result in comparison.trained:
+        # a search whose every trial failed has nothing to confirm, and is finished
+        confirmed = [repeat for repeat in result.repeats if repeat.selection.failed is None]
+        wanted = comparison.experiment.confirm.reruns * len(confirmed)
         done = len(result.failed) + len(result.scores[SETTINGS[0]][comparison.metrics[0]])
         if done < wanted:
             raise UsageError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from levelfield.data import registry as datasets
 from levelfield.data import splits, transforms
 from levelfield.data.views import DevelopmentView, open_development
 from levelfield.errors import UsageError
-from levelfield.losses import regularisers
+from levelfield.losses import regularisers, synthesis
 from levelfield.methods import Method
 from levelfield.protocol._batches import fit_batches
 from levelfield.protocol._optimise import LARGEST_GRID, grid_size
@@ -219,9 +220,11 @@ def recipe_of(method: Method, experiment: Experiment) -> Recipe:
     if method.miner is not None:
         sources["miner"] = miners.registry[method.miner].source
     for name in {*method.fixed, *method.space}:
-        prefix, _, regulariser = name.partition(".")
-        if prefix == "regulariser":
-            sources[name] = regularisers.registry[regulariser].source
+        prefix, _, addition = name.partition(".")
+        if prefix == "regulariser" and "." not in addition:
+            sources[name] = regularisers.registry[addition].source
+        if prefix == "synthesis" and "." not in addition:
+            sources[name] = synthesis.registry[addition].source
     return Recipe(
         loss=method.loss,
         miner=method.miner,
@@ -306,11 +309,12 @@ def _check_network(resolved: Resolved) -> None:
             f"trunk.views is 0, but transform {experiment.transform.name} augments images in training; set "
             "trunk.views to the number of augmented views to keep, or take a transform that does not augment"
         )
-    mixed = [method.name for method in resolved.methods if "mixup.alpha" in {*method.fixed, *method.space}]
-    if training.chunk is not None and mixed:
-        raise UsageError(
-            f"training.chunk cannot be used with mixup, which method {mixed[0]} has; leave one of them out"
-        )
+    for method, addition in product(resolved.methods, ("mixup.alpha", "s2sd.weight")):
+        if training.chunk is not None and addition in {*method.fixed, *method.space}:
+            raise UsageError(
+                f"training.chunk cannot be used with {addition.partition('.')[0]}, which method "
+                f"{method.name} has; leave one of them out"
+            )
     plain = trunk.mode in ("finetune", "frozen") and (head.kind == "linear" or head.init == "random")
     if plain and training.chunk is None:
         return

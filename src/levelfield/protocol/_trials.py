@@ -130,6 +130,7 @@ def _record(
         fold_scores=tuple(scores),
         score=None if reasons else sum(complete) / len(complete),
         reason="; ".join(reasons),
+        collapse=next((result.collapse for result in results if result.collapse), ""),
     )
     if len(results) == len(jobs) or reasons:
         return trial

@@ -17,10 +17,12 @@ from levelfield.errors import LockedTestSetError, RunError
 from levelfield.records import (
     FEEDBACK,
     MORE_RERUNS,
+    MORE_SEARCHES,
     DataIdentity,
     LedgerLine,
     PluginIdentity,
     RunSpec,
+    Selection,
     Store,
     environment,
     now,
@@ -79,6 +81,8 @@ def open_test(
         )
     before = [line for line in store.ledger() if line.selection == selection.selection_id]
     event = _why_opened(before, reruns, other_metrics=other_metrics)
+    if not before and _is_added_search(store, selection):
+        event = MORE_SEARCHES
     _note(store, selection.method, selection.selection_id, event, reruns=tuple(reruns))
     return TestPermit(selection_file, selection.selection_id, store.ledger_file)
 
@@ -90,6 +94,18 @@ def _why_opened(before: Sequence[LedgerLine], reruns: Sequence[int], *, other_me
         return "reopened for other metrics"
     announced = {rerun for line in before for rerun in line.reruns}
     return "reopened after an interruption" if set(reruns) <= announced else MORE_RERUNS
+
+
+def _is_added_search(store: Store, selection: Selection) -> bool:
+    """Whether the experiment had fewer searches per method when the test set was opened for this method."""
+    search = None if selection.search is None else store.search(selection.search)
+    looks = [line.time for line in store.ledger() if line.method == selection.method]
+    if search is None or search.repeat == 0 or not looks:
+        return False
+    planned = [
+        revision.experiment.search.repeats for revision in store.revisions() if revision.time <= looks[0]
+    ]
+    return search.repeat >= max(planned, default=search.repeat + 1)
 
 
 def record_feedback(store: Store) -> None:

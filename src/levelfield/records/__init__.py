@@ -20,6 +20,7 @@ from levelfield.records._identity import (
 from levelfield.records._models import (
     FEEDBACK,
     MORE_RERUNS,
+    MORE_SEARCHES,
     SETTINGS,
     Environment,
     EpochLine,
@@ -32,6 +33,7 @@ from levelfield.records._models import (
     Rerun,
     Revision,
     RunResult,
+    SearchLuck,
     Selection,
     Trial,
     experiment_record,
@@ -40,13 +42,15 @@ from levelfield.records._provenance import environment, now
 from levelfield.records._run import RunFolder
 from levelfield.records._scope import IDENTITY, Scope, scope_table
 from levelfield.records._select import select
-from levelfield.records._store import Store, read_ledger, read_selection, write_rerun
+from levelfield.records._store import SEARCH_LUCK_FILE, Store, read_ledger, read_selection, write_rerun
 
 __all__ = [
     "FEEDBACK",
     "IDENTITY",
     "MORE_RERUNS",
+    "MORE_SEARCHES",
     "SCHEMA_VERSION",
+    "SEARCH_LUCK_FILE",
     "SETTINGS",
     "DataIdentity",
     "Environment",
@@ -69,6 +73,7 @@ __all__ = [
     "RunSpec",
     "Scope",
     "Search",
+    "SearchLuck",
     "Selection",
     "Store",
     "Trial",

@@ -20,21 +20,29 @@ class Record(BaseModel):
 
 
 class RunResult(Record):
-    """How a run ended. Nothing in it depends on time or machine."""
+    """How a run ended. Nothing in it depends on time or machine.
+
+    ``collapse`` says what went wrong in a run that learned nothing, and the likely cause.
+    """
 
     status: Literal["complete", "diverged"]
     reason: str = ""
     best_epoch: int = 0
     last_epoch: int = 0
     validation: dict[str, float] = Field(default_factory=dict)
+    collapse: str = ""
 
 
 class EpochLine(Record):
-    """One measurement of a run: the mean loss since the one before (None before training), and scores."""
+    """One measurement of a run: the mean loss since the one before (None before training), and scores.
+
+    ``alike`` is the mean cosine between the embeddings of two validation images.
+    """
 
     epoch: int
     loss: float | None
     scores: dict[str, float]
+    alike: float | None = None
 
 
 class Trial(Record):
@@ -48,6 +56,7 @@ class Trial(Record):
         score: Their mean; None if a fold failed or the trial was ended early.
         reason: Why there is no score.
         estimate: Of a trial that was ended early, what its score might have been; else None.
+        collapse: What went wrong in its first run that learned nothing, if any.
     """
 
     number: int
@@ -57,6 +66,7 @@ class Trial(Record):
     score: float | None = None
     reason: str = ""
     estimate: float | None = None
+    collapse: str = ""
 
     @property
     def pruned(self) -> bool:
@@ -94,16 +104,20 @@ class Rerun(Record):
         concatenated: The folds' embeddings side by side.
         folds: The scores of each fold's model.
         best_epochs: Of each fold's run; empty if the network was not trained.
+        runs: The names of the folds' runs, which bind the scores to what was trained; empty in older records.
         metric_sources: The hash of each metric that is not part of this package: edited, it is computed anew.
         failed: Why there are no scores.
+        collapse: What went wrong in the first of its runs that learned nothing, if any.
     """
 
     separated: dict[str, float] = Field(default_factory=dict)
     concatenated: dict[str, float] = Field(default_factory=dict)
     folds: tuple[dict[str, float], ...] = ()
     best_epochs: tuple[int, ...] = ()
+    runs: tuple[str, ...] = ()
     metric_sources: dict[str, str] = Field(default_factory=dict)
     failed: str | None = None
+    collapse: str = ""
 
     def scores(self, setting: str) -> dict[str, float]:
         """The scores by metric of "separated" or "concatenated"."""
@@ -189,6 +203,7 @@ class Index(Record):
 
 FEEDBACK = "leaky: search and selection are shown the test set"  # events of the ledger
 MORE_RERUNS = "reruns added after a look"
+MORE_SEARCHES = "search added after a look"
 
 
 class LedgerLine(Record):
@@ -225,8 +240,40 @@ class LedgerLine(Record):
 class LedgerHead(Record):
     """How many lines a ledger has, and the hash of the last one: so that a cut shows."""
 
-    lines: int
+    lines: int = Field(ge=1)
     last: str
+
+
+class SearchLuck(Record):
+    """What the searches of one method found, by the metric that they were tuned for.
+
+    Attributes:
+        dataset: Its name.
+        trunk: Its name.
+        mode: How much of the trunk is trained.
+        method: Its name.
+        metric: What ``means`` are of.
+        trials: Of one search.
+        reruns: Of each search's choice.
+        means: Test score of each search's choice, the mean over its reruns.
+        between: Standard deviation of the searches' scores.
+        within: Standard deviation of one rerun's score, within searches.
+        pairs: Pairs of searches.
+        different: Pairs that a comparison without repeats would have called different.
+    """
+
+    dataset: str
+    trunk: str
+    mode: str
+    method: str
+    metric: str
+    trials: int
+    reruns: int
+    means: tuple[float, ...]
+    between: float
+    within: float
+    pairs: int
+    different: int
 
 
 class Revision(Record):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import subprocess
@@ -42,10 +43,30 @@ def _version(package: str) -> str | None:
 
 
 def _commit() -> str | None:
-    """The package's own git commit, marked if files differ from it; None outside a checkout."""
+    """The package's own git commit, marked if files differ from it; None where nobody knows.
+
+    Of an installed package it is known if pip took it from a repository. A repository that an environment
+    merely lies in says nothing of the package.
+    """
     folder = Path(__file__).parent
+    if _git(folder, "ls-files", "--error-unmatch", Path(__file__).name) is None:
+        return _installed_commit()
+    return _git(folder, "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
+
+
+def _installed_commit() -> str | None:
     try:
-        command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+        text = metadata.distribution("levelfield").read_text("direct_url.json")
+    except metadata.PackageNotFoundError:
+        return None
+    commit: str | None = json.loads(text or "{}").get("vcs_info", {}).get("commit_id")
+    return commit and commit[:12]
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    """What git prints; None where there is no git, no repository, or nothing to say."""
+    command = ["git", "-C", str(folder), *arguments]
+    try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None

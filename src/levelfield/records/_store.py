@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from levelfield import files
@@ -16,6 +16,7 @@ from levelfield.records._models import (
     LedgerLine,
     Rerun,
     Revision,
+    SearchLuck,
     Selection,
     Trial,
     experiment_record,
@@ -24,6 +25,7 @@ from levelfield.records._parse import parse, read_record
 from levelfield.records._run import RunFolder
 
 READABLE_VERSIONS = (1, SCHEMA_VERSION)
+SEARCH_LUCK_FILE = "search-luck.json"
 
 
 class Store:
@@ -222,7 +224,22 @@ class Store:
     def ledger_head(self) -> LedgerHead | None:
         """How many lines the ledger has, and the hash of the last one; None if nothing was opened."""
         file = self.root / "ledger.head.json"
-        return read_record(LedgerHead, file) if file.exists() else None
+        if not file.exists():
+            return None
+        try:
+            return read_record(LedgerHead, file)
+        except RunError as error:  # unlike other records it cannot be computed again
+            raise RunError(
+                f"{file} is damaged: restore it from a copy; it says how long the ledger was"
+            ) from error
+
+    def search_luck_nearby(self) -> list[SearchLuck]:
+        """What studies of search luck found whose folders lie beside this one: runs/study-search-luck."""
+        found = []
+        for file in sorted(self.root.absolute().parent.glob(f"*/{SEARCH_LUCK_FILE}")):
+            with suppress(RunError):  # a study's file is beside the point here, damaged or of another version
+                found.append(read_record(SearchLuck, file))
+        return found
 
     def selection_files(self) -> list[Path]:
         """Every frozen selection, also those that a later one has replaced."""

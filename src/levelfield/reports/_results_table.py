@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from levelfield.compare import SETTINGS, Comparison, Measure, Result
-from levelfield.records import scope_table
+from levelfield.records import SearchLuck, scope_table
 from levelfield.reports.table import Cell, Column, Emphasis, Row, Table, plain, score
 
 Leaders = Mapping[tuple[str, str], Collection[str]]
@@ -83,6 +83,8 @@ def _note(comparison: Comparison, result: Result) -> str:
     parts = [f"{searches}{len(result.trials)} trials"]
     if result.diverged:
         parts.append(f"{result.diverged} diverged")
+    if result.collapsed:
+        parts.append(f"{result.collapsed} collapsed")
     if result.pruned:
         parts.append(f"{result.pruned} pruned")
     if result.failed:
@@ -218,6 +220,8 @@ def search_luck(comparison: Comparison) -> list[str]:
             "Each method was searched once: differences are those of the chosen hyperparameters, and luck in "
             "the search is not counted. Set search.repeats to 3 or more to count it."
         )
+        main = comparison.measures[comparison.experiment.training.metric]
+        found.extend(_known_luck(luck, main) for luck in comparison.luck)
     fewest = min(len(result.trials) for result in searched)
     if fewest < FEW_TRIALS:
         found.append(
@@ -225,6 +229,14 @@ def search_luck(comparison: Comparison) -> list[str]:
             "(`levelfield study search-luck` measures it)."
         )
     return found
+
+
+def _known_luck(luck: SearchLuck, of: Measure) -> str:
+    return (
+        f"How large that luck is was measured on this dataset: {len(luck.means)} searches of {luck.method}, "
+        f"{luck.trials} trials each, scored {of.shown(min(luck.means))} to {of.shown(max(luck.means))}; "
+        f"{luck.different} of {luck.pairs} pairs of them would have been called different."
+    )
 
 
 def warnings(comparison: Comparison) -> list[str]:
@@ -246,4 +258,7 @@ def warnings(comparison: Comparison) -> list[str]:
     for result in comparison.results:
         if result.failed:
             found.append(f"{len(result.failed)} reruns of {result.method} failed: {result.failed[0]}.")
+        collapsed = [rerun.collapse for repeat in result.repeats for rerun in repeat.scored if rerun.collapse]
+        if collapsed:
+            found.append(f"{len(collapsed)} reruns of {result.method} learned nothing: {collapsed[0]}.")
     return found

@@ -190,6 +190,11 @@ def _caveats(table: ScoreTable) -> list[str]:
     trained = ~table.fixed
     if trained.any() and table.counts[trained].max() < 2:
         found.append("Each method was trained once: luck of the seeds is not counted.")
+    if trained.any() and table.counts[trained].max() == 2:
+        found.append(
+            f"Each method has two {'reruns' if table.repeats == 1 else 'searches'}, which may agree by luck: "
+            "where seeds matter more than classes, 10% of experiments without differences show one."
+        )
     if trained.any() and table.repeats == 1:
         found.append(
             "Each method was searched once: luck in the search is not counted, so verdicts are about the "

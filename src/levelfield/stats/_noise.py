@@ -18,6 +18,7 @@ from levelfield.stats._moderate import moderated
 from levelfield.stats._table import Array, ScoreTable
 
 Index = NDArray[np.int64]
+FEW_CLASSES = 80  # degrees of freedom; with more, a variance over classes is sure enough by itself
 
 
 @dataclass(frozen=True)
@@ -54,17 +55,22 @@ def difference_noise(table: ScoreTable, first: Index, second: Index) -> Noise:
         covariance = class_covariance(table)
         class_variance = of_pairs(covariance, first, second)
         class_df = _class_df(table.shares)
+        if class_df < FEW_CLASSES and len(first) > 1:  # few classes may agree by luck, as few reruns may
+            class_variance, _ = moderated(
+                class_variance, np.full(len(first), class_df), pooled_df=len(first) * class_df
+            )
     found = _replicate_variance(table, first, second)
     if found is None or class_variance is None or class_df is None:
         return _one_source(class_variance, class_df, found, len(first))
     gross, df, per_replicate = found
     twice = of_pairs(residual_covariance(table), first, second) * per_replicate
     net = np.maximum(gross - twice, 0.0)
-    # Few replicates may agree by luck and then hide how few they are; so their weight in the degrees of
-    # freedom is raised. docs/statistics.md shows what this is worth.
+    # Few replicates, or classes, may agree by luck and then hide how few they are; so their weight in the
+    # degrees of freedom is raised. docs/statistics.md shows what this is worth.
     weighed = np.where(net > 0, gross, 0.0) * (1 + 4 / np.maximum(df, 1.0))
-    total = class_variance + weighed
-    spread = class_variance**2 / class_df + weighed**2 / np.maximum(df, 1.0)
+    weighed_classes = class_variance * (1 + 4 / class_df)
+    total = weighed_classes + weighed
+    spread = weighed_classes**2 / class_df + weighed**2 / np.maximum(df, 1.0)
     joint_df = np.divide(total**2, spread, out=np.full_like(total, class_df), where=spread > 0)
     return Noise(class_variance, net, class_variance + net, joint_df)
 
@@ -73,11 +79,26 @@ def class_covariance(table: ScoreTable) -> Array:
     """Covariance of the methods' means over the choice of classes (M+1 x M+1); 0 for the number 0.
 
     Each class counts by its pull on the mean, enlarged by 1 / (1 - share) since the mean follows large
-    classes (Bell and McCaffrey's correction; for classes of one size the usual C / (C - 1)).
+    classes (Bell and McCaffrey's correction; for classes of one size the usual C / (C - 1)). Where one class
+    holds most of the queries that is not enough, and all is enlarged.
     """
     assert table.pulls is not None and table.shares is not None
     means = table.pulls.sum(axis=1) / table.counts[:, None]
-    return _with_zero((means / (1 - table.shares)) @ means.T)
+    return _with_zero((means / (1 - table.shares)) @ means.T) * _dominance(table.shares)
+
+
+def _dominance(shares: Array) -> float:
+    """By how much the variance over classes comes out too small where classes differ as wholes; 1 or more.
+
+    The mean follows a class that holds most of the queries, so that this class hardly deviates from it.
+
+    Example:
+        >>> [round(_dominance(np.array(shares)), 2) for shares in ([0.25] * 4, [0.9, 0.05, 0.05])]
+        [1.0, 6.24]
+    """
+    square = float((shares**2).sum())
+    expected = float((shares**2 * (1 - 2 * shares + square) / (1 - shares)).sum())
+    return max(square / expected, 1.0)
 
 
 def residual_covariance(table: ScoreTable) -> Array:

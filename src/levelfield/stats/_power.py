@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
-from scipy.stats import studentized_range
+from scipy.stats import chi2, studentized_range
 
 from levelfield.errors import UsageError
-from levelfield.stats._noise import class_covariance, residual_covariance, variance_over
+from levelfield.stats._noise import FEW_CLASSES, class_covariance, residual_covariance, variance_over
+from levelfield.stats._simultaneous import t_quantile
 from levelfield.stats._table import Array, ScoreTable
 
 MOST_RERUNS = 200
@@ -110,7 +111,7 @@ def detectable_difference(
     Example:
         >>> parts = Components(classes=9e-4, seeds=2e-5, search=None, residual=0.0)
         >>> round(100 * detectable_difference(parts, methods=5, classes=100, reruns=10), 2)  # points
-        1.2
+        1.21
     """
     if methods < 2 or classes < 2 or reruns < 1 or repeats < 1 or reruns * repeats < 2:
         raise UsageError("power needs at least 2 methods, 2 classes and 2 reruns or searches")
@@ -120,10 +121,29 @@ def detectable_difference(
     over_classes = parts.classes / classes
     over_replicates = variance - over_classes
     replicates_df = (methods - 1) * ((repeats if repeats > 1 else reruns) - 1)
-    spread = over_classes**2 / (classes - 1) + over_replicates**2 / replicates_df
-    df = variance**2 / spread if spread > 0 else math.inf
-    critical = float(studentized_range.ppf(1 - alpha, methods, min(df, 1e5))) / math.sqrt(2)
-    return (critical + float(stdtrit(df, power))) * math.sqrt(variance)
+    # degrees of freedom and critical value as `judge` has them, or more would be promised than it finds
+    weighed = [over_classes * (1 + 4 / (classes - 1)), over_replicates * (1 + 4 / replicates_df)]
+    spread = weighed[0] ** 2 / (classes - 1) + weighed[1] ** 2 / replicates_df
+    df = sum(weighed) ** 2 / spread if spread > 0 else math.inf
+    score = float(studentized_range.ppf(1 - alpha, methods, 1e5)) / math.sqrt(2)
+    critical = float(t_quantile(score, np.array([df]))[0])
+    estimated = variance
+    if methods > 2:
+        own_df = (repeats if repeats > 1 else reruns) - 1
+        estimated += over_replicates * (_kept_larger(own_df) - 1)
+        if classes - 1 < FEW_CLASSES:
+            estimated += over_classes * (_kept_larger(classes - 1) - 1)
+    return critical * math.sqrt(estimated) + float(stdtrit(df, power)) * math.sqrt(variance)
+
+
+def _kept_larger(df: int) -> float:
+    """By how much `judge` overrates a variance on average: it keeps those that came out larger than typical.
+
+    Example:
+        >>> round(_kept_larger(2), 2), round(_kept_larger(9), 2)
+        (1.37, 1.18)
+    """
+    return float(chi2.cdf(df, df) + chi2.sf(df, df + 2))
 
 
 def cheapest_budget(
@@ -155,7 +175,7 @@ def cheapest_budget(
     Example:
         >>> parts = Components(classes=9e-4, seeds=2e-5, search=None, residual=0.0)
         >>> cheapest_budget(parts, 0.0125, methods=5, classes=100, trials=20).reruns
-        7
+        8
         >>> cheapest_budget(parts, 0.005, methods=5, classes=100, trials=20) is None
         True
     """

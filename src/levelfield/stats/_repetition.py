@@ -59,7 +59,7 @@ def compare_repetition(
         groups: What kind of number each key is (setting and metric): numbers of one kind are on one scale and
             learn from each other how much reruns scatter. Each number is on its own by default.
         alpha: Chance that a faithful repetition is called different anywhere.
-        tolerance: What a single value each may differ by: an untrained network has no luck, only bits.
+        tolerance: What values may differ by where neither side scatters: what has no luck has only bits.
 
     Example:
         >>> runs = {"a": [0.50, 0.51, 0.52], "b": [0.40, 0.41, 0.40], "net": [0.3]}
@@ -85,7 +85,7 @@ def compare_repetition(
         verdict: RepeatVerdict = "missing"
         if key in there and list(values) == list(after[key]):
             verdict = "identical"
-        elif key in adjusted:
+        elif key in adjusted and len({*values}) + len({*after[key]}) > 2:
             verdict = "different" if adjusted[key] < alpha else "consistent"
         elif key in there:
             verdict = "consistent" if abs(new - old) <= tolerance else "different"

@@ -6,12 +6,11 @@ that searches each method once would have sold it as a difference between method
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean, stdev
 
 from levelfield.compare import (
+    Comparison,
     Confirmation,
     Measure,
     Result,
@@ -24,35 +23,10 @@ from levelfield.config import Experiment
 from levelfield.errors import UsageError, did_you_mean
 from levelfield.protocol import Progress
 from levelfield.protocol import run as run_protocol
-from levelfield.records import write_text
+from levelfield.records import SEARCH_LUCK_FILE, SearchLuck, write_json, write_text
 from levelfield.reports import Table
 
 SETTING = "concatenated"
-
-
-@dataclass(frozen=True)
-class Luck:
-    """What the searches of one method found, by the metric that they were tuned for.
-
-    Attributes:
-        method: Its name.
-        trials: Of one search.
-        reruns: Of each search's choice.
-        means: Test score of each search's choice, the mean over its reruns.
-        between: Standard deviation of the searches' scores.
-        within: Standard deviation of one rerun's score, within searches.
-        pairs: Pairs of searches.
-        different: Pairs that a comparison without repeats would have called different.
-    """
-
-    method: str
-    trials: int
-    reruns: int
-    means: tuple[float, ...]
-    between: float
-    within: float
-    pairs: int
-    different: int
 
 
 def run(
@@ -62,7 +36,7 @@ def run(
     method: str | None = None,
     repeats: int = 5,
     progress: Progress | None = None,
-) -> Luck:
+) -> SearchLuck:
     """Search one method ``repeats`` times and write ``search-luck.md`` and ``.json`` into ``out``.
 
     Args:
@@ -77,10 +51,11 @@ def run(
             f"search-luck compares searches with each other; --repeats {repeats} must be 2 or more"
         )
     root = run_protocol(of_one_method(experiment, method, repeats), out / "runs", progress=progress)
-    (result,) = collect(root).trained
-    found = luck_of(root, result, measure(experiment.training.metric))
+    comparison = collect(root)
+    (result,) = comparison.trained
+    found = luck_of(root, comparison, result)
     write_text(out / "search-luck.md", as_markdown(found, measure(experiment.training.metric)))
-    write_text(out / "search-luck.json", json.dumps(asdict(found), indent=1) + "\n")
+    write_json(out / SEARCH_LUCK_FILE, found.model_dump(mode="json"))
     return found
 
 
@@ -100,8 +75,9 @@ def of_one_method(experiment: Experiment, method: str | None, repeats: int) -> E
     )
 
 
-def luck_of(root: Path, result: Result, of: Measure) -> Luck:
+def luck_of(root: Path, comparison: Comparison, result: Result) -> SearchLuck:
     """Judge the searches of one method as if they were methods of their own."""
+    experiment, of = comparison.experiment, comparison.measures[comparison.experiment.training.metric]
     confirmation = read_confirmation(root, result)
     searches: dict[str, Confirmation] = {}
     for (search, rerun), record in confirmation.reruns.items():
@@ -114,8 +90,12 @@ def luck_of(root: Path, result: Result, of: Measure) -> Luck:
     pairs = [] if judged is None else judged.pairs
     spreads = [stdev(own) ** 2 for own in scores if len(own) > 1]
     means = tuple(fmean(own) for own in scores)
-    return Luck(
+    return SearchLuck(
+        dataset=experiment.dataset.name,
+        trunk=experiment.trunk.name,
+        mode=experiment.trunk.mode,
         method=result.method,
+        metric=of.name,
         trials=len(result.trials),
         reruns=max(len(own) for own in scores),
         means=means,
@@ -126,7 +106,7 @@ def luck_of(root: Path, result: Result, of: Measure) -> Luck:
     )
 
 
-def as_markdown(luck: Luck, of: Measure) -> str:
+def as_markdown(luck: SearchLuck, of: Measure) -> str:
     """The study in words and one table."""
     rows = [[f"search {number}", of.shown(mean)] for number, mean in enumerate(luck.means, 1)]
     table = Table.of(["search", f"{SETTING} {of.label}"], rows)

@@ -29,6 +29,7 @@ from levelfield.seeds import seed_for, torch_generator
 from levelfield.train import checkpoint
 from levelfield.train._autocast import Autocast
 from levelfield.train._chunks import ChunkedPass
+from levelfield.train._collapse import collapse_of
 from levelfield.train._embed import embed
 from levelfield.train._head_start import start_head
 from levelfield.train._inputs import Inputs
@@ -103,15 +104,22 @@ class _Run:
         self.embedder = embedder.to(device)
         self.frozen = spec.trunk.mode == "frozen"
         self.labels, num_classes = _dense_labels(data.labels[data.train])
-        self.objective = Objective(spec, num_classes=num_classes, embedding_size=embedder.size).to(device)
+        self.objective = Objective(
+            spec,
+            num_classes=num_classes,
+            embedding_size=embedder.size,
+            feature_size=embedder.trunk.num_features,
+        ).to(device)
         self.sampler = _create_sampler(spec, self.labels)
         self.bank = _attach_bank(self.sampler, len(self.labels), embedder.size)
+        loss_lr = float(spec.hyperparameters.get(LOSS_LR, losses.registry[spec.recipe.loss].card.loss_lr))
         self.optimizer = create_optimizer(
             spec.optimizer,
             embedder=self.embedder,
             loss=self.objective.loss,
-            loss_lr=float(spec.hyperparameters.get(LOSS_LR, losses.registry[spec.recipe.loss].card.loss_lr)),
+            loss_lr=loss_lr,
             train_trunk=not self.frozen,
+            others=self.objective.learners(loss_lr=loss_lr),
         )
         self.autocast = Autocast(spec.training.precision, device)
         self.forward = torch.compile(embedder) if spec.training.compile else embedder
@@ -137,7 +145,15 @@ class _Run:
             best_epoch=self.plateau.best_epoch,
             last_epoch=self.epoch,
             validation=self.best,
+            collapse=self._collapse() if rank() == 0 else "",
         )
+
+    def _collapse(self) -> str:
+        options = self.spec.hyperparameters.items()
+        margins = {name: float(value) for name, value in options if "margin" in name and value}
+        metric = self.spec.training.metric
+        sign = metrics.selection_sign(metric)
+        return collapse_of(self.folder.log(), metric, sign=sign, margins=margins)
 
     def _train_epoch(self) -> float:
         training = self.spec.training
@@ -199,19 +215,20 @@ class _Run:
 
     def _measure(self, mean_loss: float | None) -> None:
         """Score the validation classes, log, keep the best weights, save the state."""
-        scores = from_chief(self._validate() if rank() == 0 else {})
+        scores, alike = from_chief(self._validate() if rank() == 0 else ({}, 0.0))
         if not all(math.isfinite(value) for value in scores.values()):
             raise DivergedError(f"validation scores are not finite in epoch {self.epoch}")
         best = self.plateau.update(self.epoch, scores[self.spec.training.metric])
         self.best = scores if best else self.best
         if rank() > 0:
             return
-        self.folder.append_log(EpochLine(epoch=self.epoch, loss=mean_loss, scores=scores))
+        self.folder.append_log(EpochLine(epoch=self.epoch, loss=mean_loss, scores=scores, alike=alike))
         if best:
             checkpoint.save_weights(self.folder.path, trained_part(self.embedder, mode=self.spec.trunk.mode))
         checkpoint.save_state(self.folder.path, self._state())
 
-    def _validate(self) -> dict[str, float]:
+    def _validate(self) -> tuple[dict[str, float], float]:
+        """Scores of the validation classes, and how alike all their embeddings are."""
         self.embedder.eval()
         rows = self.data.validation
         forward = self.embedder.project if self.frozen else self.embedder
@@ -221,10 +238,12 @@ class _Run:
         if self.spec.head.normalize is False:
             embeddings = torch.nn.functional.normalize(embeddings)
         if not bool(torch.isfinite(embeddings).all()):
-            return {self.spec.training.metric: math.nan}
+            return {self.spec.training.metric: math.nan}, math.nan
         wanted = tuple(dict.fromkeys((*VALIDATION_METRICS, self.spec.training.metric)))
         scores = metrics.evaluate(embeddings, torch.from_numpy(self.data.labels[rows]), metrics=wanted)
-        return {name: float(scores[name]) for name in wanted}
+        # the squared length of their mean is the mean cosine of two unit vectors
+        alike = float(torch.nn.functional.normalize(embeddings).mean(dim=0).square().sum())
+        return {name: float(scores[name]) for name in wanted}, round(alike, 6)
 
     def _state(self) -> dict[str, Any]:
         return {

@@ -2,11 +2,13 @@
 
 Additions are hyperparameters like any other: ``mixup.alpha`` blends samples before the head,
 ``memory.capacity`` (from step ``memory.start`` on) compares the batch with past batches, and
-``regulariser.NAME`` is the weight of an embedding regulariser.
+``regulariser.NAME`` is the weight of a regulariser, ``regulariser.NAME.OPTION`` one of its options;
+``synthesis.NAME`` adds samples that are made from the batch, ``s2sd.weight`` branches to learn from.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -15,12 +17,16 @@ from torch import Tensor, nn
 from levelfield import losses, miners
 from levelfield.batches.cross_batch import CrossBatchMemory
 from levelfield.batches.mixup import mix
-from levelfield.losses import regularisers
+from levelfield.losses import synthesis
 from levelfield.losses.global_batch import gather
-from levelfield.methods import part_options
+from levelfield.losses.synthesis import Samples
+from levelfield.methods import chosen_regularisers, chosen_synthesis, part_options
 from levelfield.models import Embedder
 from levelfield.records import RunSpec
 from levelfield.seeds import seed_for, torch_generator
+from levelfield.train._optim import Learner, loss_learners
+from levelfield.train._s2sd import Branches, Distillation
+from levelfield.train._terms import Term
 
 
 class NotFiniteError(ArithmeticError):
@@ -30,7 +36,9 @@ class NotFiniteError(ArithmeticError):
 class Objective(nn.Module):
     """The loss of a batch, and everything it remembers from one batch to the next."""
 
-    def __init__(self, spec: RunSpec, *, num_classes: int, embedding_size: int) -> None:
+    def __init__(
+        self, spec: RunSpec, *, num_classes: int, embedding_size: int, feature_size: int | None = None
+    ) -> None:
         super().__init__()
         options = spec.hyperparameters
         self._seed = spec.seed
@@ -43,15 +51,40 @@ class Objective(nn.Module):
         self._memory_start = int(memory.get("start", 0))
         capacity = int(memory.get("capacity", 0))
         self._memory = CrossBatchMemory(capacity, embedding_size) if capacity else None
-        self._regularisers = [
-            (float(weight), regularisers.create(name))
-            for name, weight in part_options(options, "regulariser").items()
+        given = {"num_classes": num_classes, "embedding_size": embedding_size}
+        self.terms = [
+            Term(choice, **given, seed=seed_for(spec.seed, "regulariser", choice.name))
+            for choice in chosen_regularisers(options)
         ]
+        self._terms = nn.ModuleList(self.terms)
+        made = chosen_synthesis(options)
+        self.synthesis = None if made is None else synthesis.create(made[0], **made[1])
+        self._synthesising = torch.Generator()
+        distillation = part_options(options, "s2sd")
+        self.branches: Branches | None = None
+        if distillation:
+            assert feature_size is not None
+            self.branches = Branches(
+                Distillation(**distillation),  # type: ignore[arg-type]  # Method.check has seen to their types
+                feature_size=feature_size,
+                make_loss=lambda width: _create_loss(spec, num_classes, width),
+                seed=seed_for(spec.seed, "s2sd"),
+            )
         self._steps = 0
+
+    def learners(self, *, loss_lr: float) -> list[Learner]:
+        """What a step trains besides the network and the loss."""
+        found = [Learner(f"regulariser {term.name}", list(term.parameters()), term.lr) for term in self.terms]
+        if self.branches is not None:
+            found.append(Learner("branches", list(self.branches.networks.parameters()), None))
+            for loss in self.branches.losses:
+                found += loss_learners(loss, loss_lr)
+        return found
 
     def start_epoch(self, epoch: int) -> None:
         """Begin the random streams of an epoch."""
         self._mixing = torch_generator(self._seed, "mixup", epoch)
+        self._synthesising = torch_generator(self._seed, "synthesis", epoch)
         if self.miner is not None:
             miners.reseed(self.miner, seed_for(self._seed, "miner", epoch))
 
@@ -69,6 +102,18 @@ class Objective(nn.Module):
             mixed = mix(features, labels, alpha=self._mixup_alpha, generator=self._mixing)
             embeddings = embedder.project(mixed.features)
             value = mixed.loss(lambda entry: self._loss_of(*gather(embeddings, entry)))
+        elif self.branches is not None:
+            features = inputs if self._frozen else embedder.features(inputs)
+            embeddings, of_all = gather(embedder.project(features), labels)
+            features, labels = gather(features, labels)[0], of_all
+            value = self.branches(
+                self._loss_of(embeddings, labels),
+                embeddings,
+                features,
+                labels,
+                step=self._steps,
+                loss_of=lambda loss, wide, labels: self._mined(loss, Samples(wide, labels)),
+            )
         else:
             if known is None:
                 known = embedder.project(inputs) if self._frozen else embedder(inputs)
@@ -77,19 +122,34 @@ class Objective(nn.Module):
                 value = self._loss_with_memory(self._memory, embeddings, labels)
             else:
                 value = self._loss_of(embeddings, labels)
-        for weight, regulariser in self._regularisers:
-            value = value + weight * regulariser(embeddings)
+        for term in self.terms:
+            value = value + term(embeddings, labels, getattr(self.loss, "weights", None))
         return value, embeddings
 
     def _loss_of(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         _check_finite(embeddings)
+        batch = Samples(embeddings, labels)
+        if self.synthesis is None:
+            return self._loss_of_samples(batch)
+        batch = replace(batch, proxies=getattr(self.loss, "weights", None))
+        value: Tensor = self.synthesis(batch, self._loss_of_samples, generator=self._synthesising)
+        return value
+
+    def _loss_of_samples(self, batch: Samples) -> Tensor:
+        return self._mined(self.loss, batch)
+
+    def _mined(self, loss: nn.Module, batch: Samples) -> Tensor:
         value: Tensor
-        if self.miner is None:
-            value = self.loss(embeddings, labels)
-        else:
+        tuples = batch.tuples
+        if tuples is None and self.miner is not None:
             with torch.no_grad():
-                tuples = self.miner(embeddings, labels)
-            value = self.loss(embeddings, labels, tuples)
+                tuples = self.miner(batch.embeddings, batch.labels)
+        if tuples is not None:
+            value = loss(batch.embeddings, batch.labels, tuples)
+        elif batch.proxies is not None:
+            value = loss(batch.embeddings, batch.labels, weights=batch.proxies)
+        else:
+            value = loss(batch.embeddings, batch.labels)
         return value
 
     def _loss_with_memory(self, memory: CrossBatchMemory, embeddings: Tensor, labels: Tensor) -> Tensor:
@@ -111,6 +171,9 @@ class Objective(nn.Module):
         return {
             "loss": self.loss.state_dict(),
             "memory": {} if self._memory is None else self._memory.state_dict(),
+            "terms": self._terms.state_dict(),
+            "branches": {} if self.branches is None else self.branches.state_dict(),
+            "synthesis": {} if self.synthesis is None else self.synthesis.state_dict(),
             "steps": self._steps,
         }
 
@@ -119,6 +182,12 @@ class Objective(nn.Module):
         self.loss.load_state_dict(state["loss"])
         if self._memory is not None:
             self._memory.load_state_dict(state["memory"])
+        if "terms" in state:  # no run from before there was such a key has a term that learns
+            self._terms.load_state_dict(state["terms"])
+        if self.branches is not None:
+            self.branches.load_state_dict(state["branches"])
+        if self.synthesis is not None:
+            self.synthesis.load_state_dict(state["synthesis"])
         self._steps = state["steps"]
 
 

@@ -4,19 +4,40 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
+from levelfield import losses
 from levelfield.config import OptimizerSpec, ScheduleSpec, TrainingSpec
 from levelfield.models import Embedder
 
 
+class Learner(NamedTuple):
+    """What else a step trains: the parameters of a regulariser, or of branches that are thrown away.
+
+    Attributes:
+        name: Of the group.
+        parameters: Those that learn.
+        lr: Their rate; None means that of the network, with its weight decay.
+    """
+
+    name: str
+    parameters: list[nn.Parameter]
+    lr: float | None
+
+
 def create_optimizer(
-    spec: OptimizerSpec, *, embedder: Embedder, loss: nn.Module, loss_lr: float, train_trunk: bool
+    spec: OptimizerSpec,
+    *,
+    embedder: Embedder,
+    loss: nn.Module,
+    loss_lr: float,
+    train_trunk: bool,
+    others: Iterable[Learner] = (),
 ) -> torch.optim.Optimizer:
-    """An optimiser with up to three parameter groups: trunk, head, loss.
+    """An optimiser with up to three parameter groups: trunk, head, loss; and one for each other learner.
 
     The loss's group is there only if the loss owns parameters; its weight decay is separate, because
     decaying proxies or a learned margin changes the method, not the network.
@@ -26,8 +47,10 @@ def create_optimizer(
     groups = [
         _group("trunk", own["trunk"] if train_trunk else [], spec.lr, spec.weight_decay),
         _group("head", own["head"], head_lr, spec.weight_decay),
-        _group("loss", (p for p in loss.parameters() if p.requires_grad), loss_lr, spec.loss_weight_decay),
     ]
+    for name, parameters, lr in [*loss_learners(loss, loss_lr), *others]:
+        rate, decay = (spec.lr, spec.weight_decay) if lr is None else (lr, spec.loss_weight_decay)
+        groups.append(_group(name, parameters, rate, decay))
     groups = [group for group in groups if group["params"]]
     match spec.name:
         case "rmsprop":
@@ -38,6 +61,12 @@ def create_optimizer(
             return torch.optim.Adam(groups, lr=spec.lr, fused=True)
         case "adamw":
             return torch.optim.AdamW(groups, lr=spec.lr, fused=True)
+
+
+def loss_learners(loss: nn.Module, loss_lr: float) -> list[Learner]:
+    """The loss's parameters that learn, with their rates; a loss from elsewhere has one rate for all."""
+    rates = loss.rates(loss_lr) if isinstance(loss, losses.Loss) else [(list(loss.parameters()), loss_lr)]
+    return [Learner("loss", [p for p in parameters if p.requires_grad], lr) for parameters, lr in rates]
 
 
 def _group(name: str, parameters: Iterable[nn.Parameter], lr: float, weight_decay: float) -> dict[str, Any]:

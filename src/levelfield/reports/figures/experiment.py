@@ -48,7 +48,7 @@ def learning_curves(evidence: Evidence) -> PanelChart | None:
     traces = []
     for colour, result in enumerate(comparison.trained):
         chosen = result.selection.trial
-        runs = () if chosen is None else result.trials[chosen].runs
+        runs = next((trial.runs for trial in result.trials if trial.number == chosen), ())
         for fold, run in enumerate(runs):
             log = Store(evidence.root).run(run).log()
             if not log:  # the folder was handed on without its runs
