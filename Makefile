@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test lint types tests format clean
+.PHONY: demo test lint types tests docs notebooks format clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
@@ -21,6 +21,13 @@ types: $(VENV)/.installed-dev
 
 tests: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal --cov --cov-report=term:skip-covered
+
+docs: $(VENV)/.installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "The site: build/site/index.html"
+
+notebooks: $(VENV)/.installed-dev
+	$(BIN)/python tools/docs/notebooks.py
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff format .

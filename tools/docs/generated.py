@@ -9,11 +9,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import loss_pictures
 import nbformat
 import yaml
 
 import levelfield as lf
+import loss_pictures
 from levelfield.files import cache_folder, write_bytes
 from levelfield.losses import LossCard
 from levelfield.registry import Entry

@@ -9,9 +9,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import generated
 import yaml
 from mkdocs.structure.files import File, Files
+
+import generated
 
 MOVED = {
     "../CONTRIBUTING.md": "contributing.md",
