@@ -68,8 +68,7 @@ class Hub(BaseHTTPRequestHandler):
             return
         files = [path.relative_to(home).as_posix() for path in sorted(home.rglob("*")) if path.is_file()]
         if rest[:1] == ["tree"]:
-            below = "/".join(rest[2:])
-            self._json([self._entry(home, f) for f in files if f.startswith(below)])
+            self._json(self._tree(home, "/".join(rest[2:]), whole="recursive=true" in self.path.lower()))
         elif rest[:1] == ["paths-info"]:
             wanted = body.get("paths", [])
             assert isinstance(wanted, list)
@@ -77,6 +76,17 @@ class Hub(BaseHTTPRequestHandler):
         else:
             about = {"id": name, "sha": commit_of(home), "private": False, "gated": False, "tags": []}
             self._json(about | {"siblings": [{"rfilename": f} for f in files], "downloads": 0, "likes": 0})
+
+    def _tree(self, home: Path, below: str, *, whole: bool) -> list[dict[str, object]]:
+        top = home / below
+        found = sorted(top.rglob("*") if whole else top.iterdir()) if top.is_dir() else []
+        names = [path.relative_to(home).as_posix() for path in found]
+        return [
+            self._entry(home, name)
+            if (home / name).is_file()
+            else {"type": "directory", "path": name, "oid": "0" * 40, "size": 0}
+            for name in names
+        ]
 
     def _entry(self, home: Path, name: str) -> dict[str, object]:
         data = (home / name).read_bytes()

@@ -13,7 +13,7 @@ from levelfield import doctor
 from levelfield.cli._app import run_app
 from levelfield.doctor import Finding, examine
 
-FACTS = {"version": "9", "threads": 2, "cuda": [], "mps": False, "capability": "AVX512"}
+FACTS = {"version": "9", "threads": 2, "cuda": [], "mps": False, "capability": "AVX512", "bfloat16": True}
 
 
 class Machine:

@@ -15,7 +15,6 @@ RUNNER = Path(__file__).parent / "snippets.py"
 # What cannot run here. This list may only become shorter.
 NOT_RUN = {
     ("README.md", "make demo    # sets up ."),
-    ("docs/guides/own-photos.md", "levelfield run my-photos"),
     ("docs/models.md", "python benchmarks/featur"),
     ("docs/protocol.md", "levelfield run exp.yaml "),
     ("docs/protocol.md", "levelfield sweep exp.yam"),

@@ -1,4 +1,4 @@
-"""The wheel works elsewhere: installed into a fresh environment, outside the repository, demo and examples run.
+"""The wheel works elsewhere: in a fresh environment, outside the repository, it runs demo and examples.
 
 The environment borrows this one's packages (5.5 GB of torch are not installed again) but not its levelfield.
 """

@@ -50,12 +50,14 @@ DATASETS = {
 
 _ASK_TORCH = """
 import json, torch
+flags = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
 print(json.dumps({
     "version": torch.__version__,
     "threads": torch.get_num_threads(),
     "cuda": [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())],
     "mps": bool(torch.backends.mps.is_available()),
     "capability": torch.backends.cpu.get_cpu_capability(),
+    "bfloat16": any(getattr(torch.cpu, flag, bool)() for flag in flags),
 }))
 """
 _ASK_BFLOAT16 = """
@@ -205,17 +207,18 @@ def _torch(ask: Ask) -> Iterator[Finding]:
     )
     devices = [*facts["cuda"], *(["Apple GPU (mps)"] if facts["mps"] else [])]
     yield Finding("devices", "good", ", ".join([*devices, "cpu"]))
-    yield _bfloat16(ask)
+    yield _bfloat16(ask, announced=facts["bfloat16"])
 
 
-def _bfloat16(ask: Ask) -> Finding:
+def _bfloat16(ask: Ask, *, announced: bool) -> Finding:
     """Whether bfloat16 really works on the CPU, and if not, up to which instructions it does."""
     first = None
     for limit in LIMITS:
         done = ask(_ASK_BFLOAT16, {"ONEDNN_MAX_CPU_ISA": limit} if limit else {})
         if done.returncode == 0:
             if first is None:
-                return Finding("bfloat16 on the CPU", "good", "works")
+                slow = "works, but the processor has no instructions for it: slower than float32"
+                return Finding("bfloat16 on the CPU", "good", "works" if announced else slow)
             return Finding(
                 "bfloat16 on the CPU",
                 "note",

@@ -16,8 +16,11 @@ import numpy as np
 from PIL import Image
 
 from levelfield import files
+from levelfield.data._files import to_rgb
 from levelfield.errors import RunError, UsageError, did_you_mean
 from levelfield.records import digest
+
+PNG_MODES = ("1", "L", "LA", "P", "RGB", "RGBA", "I;16")
 
 
 class StreamedPart:
@@ -101,5 +104,7 @@ def _encoded(picture: object, name: str, column: str) -> bytes:
     if not isinstance(picture, Image.Image):
         raise UsageError(f'hf:{name}: column "{column}" holds no images; name the one that does')
     file = io.BytesIO()
+    if picture.mode not in PNG_MODES:
+        picture = to_rgb(picture)
     picture.save(file, format="PNG")  # the same pixels, whatever they came as
     return file.getvalue()
