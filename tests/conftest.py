@@ -42,6 +42,6 @@ def tiny_values() -> dict[str, Any]:
         "training": {"iterations_per_epoch": 4, "max_epochs": 4, "evaluate_every": 2, "patience": 3},
         "methods": ["contrastive", "triplet", "normalized_softmax"],
         "search": {"trials": 2, "sampler": "random"},
-        "confirm": {"reruns": 2},
+        "confirm": {"reruns": 2, "gallery": 0},
         "engine": {"workers": 0},
     }

@@ -43,6 +43,7 @@ ROOMS = [
     "frames",
     "protocol",
     "reports",
+    "web",
     "track",
     "studies",
     "app",

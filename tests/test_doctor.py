@@ -72,7 +72,7 @@ def test_every_extra_of_the_package_is_known() -> None:
     import tomllib
 
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())
-    extras = project["project"]["optional-dependencies"].keys() - {"dev", "docs", "ray", "web", "all"}
+    extras = project["project"]["optional-dependencies"].keys() - {"dev", "docs", "ray"}
     assert extras == doctor.EXTRAS.keys()
 
 

@@ -39,6 +39,7 @@ EXTRAS: dict[str, tuple[str, str]] = {
     "tensorboard": ("tensorboard", "`--track tensorboard`"),
     "mlflow": ("mlflow", "`--track mlflow`"),
     "wandb": ("wandb", "`--track wandb`"),
+    "web": ("starlette", "`levelfield serve`"),
 }
 # Where the benchmarks are looked for: a file below a root that shows that a dataset is there.
 DATASETS = {

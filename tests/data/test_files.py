@@ -18,7 +18,7 @@ from levelfield.errors import RunError
 
 def corner(file: Path) -> list[int]:
     image = read_image(file)
-    assert image.shape[0] == 3 and image.is_contiguous()
+    assert image.shape[0] == 3 and image.permute(1, 2, 0).is_contiguous()
     return image[:, 0, 0].tolist()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -131,3 +132,24 @@ def test_a_lower_part_is_quick_by_folding_and_gives_the_same(tmp_path: Path) -> 
     assert torch.allclose(found, expected, rtol=1e-4, atol=1e-4)
     layers = extractor._network.modules()  # type: ignore[union-attr]
     assert not any(isinstance(layer, torch.nn.BatchNorm2d) for layer in layers)
+
+
+OTHERS: dict[str, dict[str, Any]] = {
+    "weights": {"source": lower_part(seed=1)},
+    "transform": {"transform": "simple", "transform_options": {"size": 16, "resize": 16}},
+    "views": {"transform": "simple", "transform_options": {"size": 16, "resize": 16}, "views": 1},
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_cache_made_with_other_weights_or_another_transform_is_not_used(other: str, tmp_path: Path) -> None:
+    """It lies beside the new one; put in its place by hand, it is refused in one line."""
+    wanted, made = compute(tmp_path).path.parent, compute(tmp_path, **OTHERS[other]).path.parent
+    assert wanted != made
+    before = {file.name: file.read_bytes() for file in made.iterdir() if file.is_file()}
+    shutil.rmtree(wanted)
+    made.rename(wanted)
+    with pytest.raises(RunError, match=r"is about other (features|activations)") as caught:
+        compute(tmp_path)
+    assert "\n" not in str(caught.value)
+    assert {file.name: file.read_bytes() for file in wanted.iterdir() if file.is_file()} == before

@@ -92,10 +92,13 @@ FIELDS: dict[str, tuple[Any, str]] = {
     "search.prune": (True, "S"),
     "search.storage": ("sqlite:///x.db", ""),
     "confirm.reruns": (9, ""),
+    "confirm.gallery": (9, ""),
     "engine.name": ("mine", ""),
     "engine.workers": (3, ""),
     "engine.threads": (3, ""),
     "engine.device": ("meta", ""),
+    "engine.loaders": (3, ""),
+    "engine.recompute": (True, ""),
     "track.name": ("tensorboard", ""),
 }
 OPTIONS: dict[str, tuple[Any, str]] = {

@@ -129,6 +129,7 @@ def test_the_command_prints_and_writes(
         "pairs-sop.csv",
         "across.tex",
         "critical-difference.png",
+        "critical-difference.svg",
     }
     rows = list(csv.DictReader((tmp_path / "out" / "pairs-sop.csv").open()))
     assert {row["second"] for row in rows} == {"contrastive"}

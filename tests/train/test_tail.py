@@ -45,7 +45,7 @@ def test_losses_and_gradients_are_those_of_finetuning_with_frozen_lower_layers(
     rows = view.folds[0].train[:12]
     labels = torch.from_numpy(view.dataset.labels[rows])
     tail = build_embedder(work.spec, work.resources)
-    activations = inputs_of(view.dataset, work.spec, work.resources, train=True).evaluate(rows)
+    (activations,) = inputs_of(view.dataset, work.spec, work.resources, train=True).evaluate([rows])
 
     whole = models.build(
         trunk=models.create_trunk("conv4", width=4, in_channels=1), size=8, freeze_bn="statistics"
@@ -189,9 +189,10 @@ def test_the_first_measurement_of_a_pca_head_is_that_of_pca(tiny: dict[str, Any]
     view = development(work.spec, work.resources)
     fold = view.folds[0]
     inputs = inputs_of(view.dataset, work.spec, work.resources, train=True)
-    head = models.pca_head(inputs.evaluate(fold.train), size=4)
+    training, validation = inputs.evaluate([fold.train, fold.validation])
+    head = models.pca_head(training, size=4)
     labels = torch.from_numpy(view.dataset.labels[fold.validation])
-    expected = lf.metrics.evaluate(head(inputs.evaluate(fold.validation)), labels, metrics=("map_at_r",))
+    expected = lf.metrics.evaluate(head(validation), labels, metrics=("map_at_r",))
     first = RunFolder(tmp_path / "run").log()[0]
     assert first.epoch == 0
     assert first.scores["map_at_r"] == pytest.approx(expected["map_at_r"], abs=1e-6)

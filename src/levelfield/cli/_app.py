@@ -33,6 +33,8 @@ from levelfield.cli import (
     reproduce,
     run,
     search,
+    serve,
+    site,
     study,
     sweep,
     track,
@@ -70,6 +72,8 @@ app.command("export")(export.export)
 app.command("export-study")(export_study.export_study)
 app.command("index")(index.index)
 app.command("search")(search.search)
+app.command("serve")(serve.serve)
+app.command("site")(site.site)
 app.command("ls")(ls.ls)
 app.add_typer(study.app, name="study")
 data.app.command("prepare")(data_prepare.prepare)

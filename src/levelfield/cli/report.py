@@ -15,6 +15,9 @@ def report(
     figures: Annotated[
         bool, typer.Option("--figures", help="Also write every figure as PNG and interactive page.")
     ] = False,
+    assets: Annotated[
+        bool, typer.Option("--assets", help="Keep style and scripts beside the page instead of in it.")
+    ] = False,
     plugin: Annotated[
         list[Path] | None, typer.Option(help="A file of yours that registers figures (repeatable).")
     ] = None,
@@ -28,7 +31,7 @@ def report(
     for file in plugin or ():
         load_plugin_file(file)
     evidence = weigh(folder)
-    page = write_report(folder, evidence=evidence)
+    page = write_report(folder, evidence=evidence, assets=assets)
     show_table(evidence)
     print(f"Report: {page}")
     if figures:

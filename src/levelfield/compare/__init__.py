@@ -5,7 +5,7 @@ Everything is read from records; nothing is trained or scored, and torch is not 
 
 from levelfield.compare._across import Across, case_names, compare_across
 from levelfield.compare._beside_published import Beside, beside_published
-from levelfield.compare._confirmation import Confirmation, read_confirmation
+from levelfield.compare._confirmation import Confirmation, Neighbours, read_confirmation
 from levelfield.compare._evidence import (
     Evidence,
     findings_of,
@@ -32,6 +32,7 @@ __all__ = [
     "Finding",
     "LedgerLine",
     "Measure",
+    "Neighbours",
     "Power",
     "Repeat",
     "Rerun",

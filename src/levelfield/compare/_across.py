@@ -88,14 +88,15 @@ def compare_across(experiments: Sequence[Evidence], *, alpha: float = 0.05) -> A
         differing=tuple(
             section
             for section in PROTOCOL
-            if any(
-                getattr(e.comparison.experiment, section)
-                != getattr(experiments[0].comparison.experiment, section)
-                for e in experiments
-            )
+            if any(_section(e, section) != _section(experiments[0], section) for e in experiments)
         ),
         test=friedman(ranked_cases, alpha=alpha) if len(cases) > 1 and len(common) > 2 else None,
     )
+
+
+def _section(evidence: Evidence, name: str) -> object:
+    """A section of the protocol, without what only decides what is kept to look at."""
+    return getattr(evidence.comparison.experiment, name).model_dump(exclude={"gallery"})
 
 
 def case_names(experiments: Sequence[Evidence]) -> list[str]:

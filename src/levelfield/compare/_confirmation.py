@@ -11,12 +11,27 @@ from safetensors import SafetensorError, safe_open
 
 from levelfield.compare._results import Result
 from levelfield.errors import RunError
-from levelfield.records import Rerun, Store
+from levelfield.records import LOOK_NEIGHBOURS, LOOK_QUERIES, LOOK_SIMILARITIES, Rerun, Store
 
 Array = NDArray[np.float64]
 Number = tuple[int, int]
 SPECTRUM = "spectrum"  # keys in a rerun's safetensors file: singular values,
 CLASSES = "classes"  # and the class of each query
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Which test images one model finds nearest.
+
+    Attributes:
+        queries: The queries, by their number among the test images (q).
+        rows: Their nearest neighbours, nearest first (q x k).
+        similarities: Their cosines (q x k).
+    """
+
+    queries: NDArray[np.int32]
+    rows: NDArray[np.int32]
+    similarities: NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -64,7 +79,22 @@ class Confirmation:
 
     def spectra(self) -> list[Array]:
         """Singular values of the concatenated test embeddings, of each rerun that has them on record."""
-        return list(self._read(SPECTRUM).values())
+        return list(self.spectra_by_rerun().values())
+
+    def spectra_by_rerun(self) -> dict[Number, Array]:
+        """The same by rerun."""
+        return self._read(SPECTRUM)
+
+    def neighbours(self) -> Neighbours | None:
+        """The nearest neighbours of queries in the first rerun; None if they were not kept."""
+        file = self.arrays.get((0, 0))
+        if file is None:
+            return None
+        with safe_open(file, framework="numpy") as tensors:
+            if LOOK_NEIGHBOURS not in tensors.keys():  # noqa: SIM118 (it is no mapping)
+                return None
+            keys = (LOOK_QUERIES, LOOK_NEIGHBOURS, LOOK_SIMILARITIES)
+            return Neighbours(*(np.asarray(tensors.get_tensor(key)) for key in keys))
 
     def _read(self, key: str) -> dict[Number, Array]:
         found = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -199,7 +199,7 @@ class TrainingSpec(Section):
     patience: int | None = Field(default=9, ge=0, le=MANY)
     metric: str = "map_at_r"
     eval_batch_size: Size = 256
-    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    precision: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
     accumulate: Size = 1
     clip_norm: float | None = Field(default=None, gt=0)
     compile: bool = False
@@ -268,9 +268,13 @@ class SearchSpec(Section):
 
 
 class ConfirmSpec(Section):
-    """How often the selection is trained anew, with fresh seeds, for the test set."""
+    """How often the selection is trained anew, with fresh seeds, for the test set; what is kept to look at.
+
+    ``gallery`` is how many test queries are kept with small pictures of their neighbours; 0 keeps none.
+    """
 
     reruns: int = Field(default=10, ge=1, le=10_000, description="of each search's selection")
+    gallery: int = Field(default=24, ge=0, le=1000, description="queries shown with their neighbours")
 
 
 class EngineSpec(Plugin):
@@ -279,7 +283,13 @@ class EngineSpec(Plugin):
     name: str = "local"
     workers: int = Field(default=1, ge=0, le=1024, description="processes; 0 = in this process")
     threads: int = Field(default=1, ge=1, le=1024, description="CPU threads of each run")
-    device: str = "cpu"
+    device: str = Field(default="auto", description="cuda, mps or cpu; auto takes the first that is there")
+    loaders: Annotated[int, Field(ge=0, le=256)] | Literal["auto"] = Field(
+        default="auto", description="processes that read pictures ahead of each run; 0 = none"
+    )
+    recompute: bool = Field(
+        default=False, description="compute activations again in the backward pass instead of keeping them"
+    )
 
 
 class TrackSpec(Plugin):

@@ -58,7 +58,8 @@ class Download:
 class DatasetCard(Card):
     """A dataset's card: where it comes from and under which terms.
 
-    ``by_hand`` says how to get what cannot be fetched automatically.
+    ``by_hand`` says how to get what cannot be fetched automatically. ``pictures_may_be_shown`` is False where
+    the terms forbid to pass on even small copies: reports then show none.
     """
 
     licence: str = ""
@@ -66,6 +67,7 @@ class DatasetCard(Card):
     citation: str = ""
     downloads: tuple[Download, ...] = ()
     by_hand: str = ""
+    pictures_may_be_shown: bool = True
 
 
 @dataclass(frozen=True)

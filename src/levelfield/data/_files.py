@@ -103,12 +103,14 @@ def _refuse_non_files(path: Path) -> None:
 def to_tensor(image: Image.Image) -> Tensor:
     """A decoded Pillow image, in any mode, as a uint8 tensor of shape 3 x H x W.
 
+    In memory the channels of a pixel lie side by side, as they were decoded and as resampling wants them.
+
     Example:
         >>> to_tensor(Image.new("L", (4, 2), 7)).shape
         torch.Size([3, 2, 4])
     """
     pixels = np.array(to_rgb(image), dtype=np.uint8)
-    return torch.from_numpy(pixels).permute(2, 0, 1).contiguous()
+    return torch.from_numpy(pixels).permute(2, 0, 1)
 
 
 def to_rgb(image: Image.Image) -> Image.Image:

@@ -17,6 +17,7 @@ _ROLES = {"train": 0, "query": QUERY, "gallery": GALLERY}
     paper="DeepFashion: Powering Robust Clothes Recognition and Retrieval with Rich Annotations",
     year=2016,
     licence="Non-commercial research only, after signing the DeepFashion agreement",
+    pictures_may_be_shown=False,  # the agreement forbids to publish or pass on any part of the pictures
     source="https://mmlab.ie.cuhk.edu.hk/projects/DeepFashion/InShopRetrieval.html",
     citation="Z. Liu, P. Luo, S. Qiu, X. Wang, X. Tang: DeepFashion: Powering Robust Clothes Recognition and "
     "Retrieval with Rich Annotations. CVPR 2016.",

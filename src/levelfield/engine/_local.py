@@ -43,8 +43,8 @@ class Engine:
     @contextmanager
     def open(self) -> Iterator[Engine]:
         """Start the workers, and end them whatever happens."""
+        _leave_if_imported_by_a_worker()  # also without workers: runs have loader processes
         if self._workers > 0:
-            _leave_if_imported_by_a_worker()
             self._pool = ProcessPoolExecutor(
                 self._workers,
                 mp_context=multiprocessing.get_context("spawn"),

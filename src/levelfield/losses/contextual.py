@@ -103,7 +103,8 @@ class Contextual(RankingLoss):
         weights = (common / inside + lacking / outside) * near / 2
         mutual = closest * closest.T
         context: Tensor = _Product.apply(mutual, weights) / mutual.sum(1, keepdim=True)
-        return (context + context.T) / 2
+        symmetric: Tensor = (context + context.T) / 2
+        return symmetric
 
 
 class _Neighbours(torch.autograd.Function):

@@ -42,6 +42,7 @@ class CrossEntropy(ClassificationLoss):
     label_smoothing: float = 0.0
     """The share of the target that is spread evenly over all classes."""
     takes_more_classes: ClassVar[bool] = False
+    """A class has a bias, too."""
 
     bias: bool = True
     """Whether each class has a bias besides its weights."""

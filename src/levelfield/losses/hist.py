@@ -50,6 +50,7 @@ class Hist(ClassificationLoss):
     """
 
     takes_more_classes: ClassVar[bool] = False
+    """A class has variances and a row of the network, too."""
 
     tau: float = 32.0
     """Multiplies the distances in the softmax of the distribution loss."""
@@ -106,7 +107,9 @@ class Hist(ClassificationLoss):
         assert isinstance(norm, nn.BatchNorm1d)
         assert isinstance(second, nn.Linear)
         dtype = samples.dtype
-        hidden = convolve(edges, F.linear(samples, first.weight.to(dtype), first.bias.to(dtype)))
+        # G (x W + 1 b) = (G x) W + (G 1) b: messages are narrower before the layer than behind it.
+        messages = convolve(edges, torch.cat([samples, samples.new_ones(len(samples), 1)], dim=1))
+        hidden = messages @ torch.cat([first.weight, first.bias[:, None]], dim=1).to(dtype).T
         norm.train(self.training and len(hidden) > 1)
         hidden = F.leaky_relu(norm(hidden.to(norm.weight.dtype)).to(dtype), 0.1)
         return convolve(edges, F.linear(hidden, second.weight.to(dtype), second.bias.to(dtype)))

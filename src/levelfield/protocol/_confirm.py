@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import save
+from safetensors import safe_open
+from safetensors.torch import load, save
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -23,6 +24,7 @@ from levelfield.errors import RunError
 from levelfield.files import write_bytes
 from levelfield.methods import Method
 from levelfield.models.pca import pca_head
+from levelfield.protocol._neighbours import has_all, to_look_at
 from levelfield.protocol._resolve import Resolved, metric_source
 from levelfield.protocol.guard import TestPermit, open_test, test_view
 from levelfield.records import Rerun, RunFolder, RunSpec, Store, read_selection, write_rerun
@@ -38,7 +40,7 @@ from levelfield.train import (
     prepare_process,
     run_job,
 )
-from levelfield.train.checkpoint import load_best_weights
+from levelfield.train.checkpoint import has_weights, load_best_weights
 
 SPECTRUM = "spectrum"
 CLASSES = "classes"
@@ -46,7 +48,11 @@ CLASSES = "classes"
 
 @dataclass(frozen=True)
 class ScoreJob:
-    """Score one rerun's models on the test set. Without ``runs`` the models are left untrained."""
+    """Score one rerun's models on the test set. Without ``runs`` the models are left untrained.
+
+    With ``look`` the nearest neighbours of queries are kept too, for the gallery; where the scores are there
+    already (``scored``), nothing else is written.
+    """
 
     specs: tuple[RunSpec, ...]
     runs: tuple[Path, ...]
@@ -54,6 +60,8 @@ class ScoreJob:
     resources: Resources
     metrics: tuple[str, ...]
     out: Path
+    look: bool = False
+    scored: bool = False
 
 
 def confirm(
@@ -105,19 +113,40 @@ def _score(
     selection = read_selection(selection_file).selection_id
     wanted = resolved.experiment.metrics
     known = store.reruns(selection, len(specs))
-    missing = [rerun for rerun in range(len(specs)) if not is_scored(known.get(rerun), wanted)]
-    if not missing:
-        return
     outs = [store.rerun_file(selection, rerun) for rerun in range(len(specs))]
+    missing = [rerun for rerun in range(len(specs)) if not is_scored(known.get(rerun), wanted)]
+    look = resolved.repeat == 0 and resolved.experiment.confirm.gallery > 0  # at the first rerun
+    unseen = look and 0 not in missing and _lacks_neighbours(known[0], outs[0], runs[0])
+    if not missing and not unseen:
+        return
     other_metrics = any(known[rerun].failed is None for rerun in missing if rerun in known)
-    permit = open_test(store, selection_file, reruns=missing, other_metrics=other_metrics)
-    engine.map(
-        score_rerun,
-        [
-            ScoreJob(specs[rerun], runs[rerun], permit, resolved.resources, wanted, outs[rerun])
-            for rerun in missing
-        ],
+    permit = open_test(
+        store, selection_file, reruns=missing, other_metrics=other_metrics, only_pictures=not missing
     )
+
+    def job(rerun: int, *, scored: bool) -> ScoreJob:
+        return ScoreJob(
+            specs[rerun],
+            runs[rerun],
+            permit,
+            resolved.resources,
+            wanted,
+            outs[rerun],
+            look=look and rerun == 0,
+            scored=scored,
+        )
+
+    jobs = [job(rerun, scored=False) for rerun in missing]
+    engine.map(score_rerun, [*([job(0, scored=True)] if unseen else []), *jobs])
+
+
+def _lacks_neighbours(rerun: Rerun, out: Path, runs: tuple[Path, ...]) -> bool:
+    """Whether a scored rerun has nothing to look at, though its models are there to make it."""
+    file = out.with_suffix(".safetensors")
+    if rerun.failed is not None or not file.exists() or not all(has_weights(run) for run in runs):
+        return False
+    with safe_open(file, framework="pt") as tensors:
+        return not has_all(tensors.keys())
 
 
 def is_scored(rerun: Rerun | None, wanted: tuple[str, ...]) -> bool:
@@ -150,6 +179,11 @@ def score_rerun(job: ScoreJob) -> None:
         together = F.normalize(torch.cat(per_fold, dim=1))
     else:
         per_fold, together = _embed_pretrained(job, test)
+    look = to_look_at(together, test) if job.look else {}
+    if job.scored:
+        file = job.out.with_suffix(".safetensors")
+        write_bytes(file, save(load(file.read_bytes()) | look))
+        return
     scores = [_evaluate(embeddings, test, job.metrics) for embeddings in per_fold]
     concatenated = _evaluate(together, test, job.metrics)
     for metric in job.metrics:
@@ -158,7 +192,8 @@ def score_rerun(job: ScoreJob) -> None:
                 f"{metric} of the test set is not a finite number; mend that metric, or leave it out of "
                 "`metrics`, then give the same command again: finished work is kept"
             )
-    _save_arrays(job, test, scores, concatenated, metrics.spectrum(together))
+    spectrum = torch.as_tensor(metrics.spectrum(together), dtype=torch.float32)
+    _save_arrays(job, test, scores, concatenated, {SPECTRUM: spectrum, **look})
     sources = {metric: metric_source(metric) for metric in job.metrics}
     write_rerun(
         job.out,
@@ -257,13 +292,13 @@ def _save_arrays(
     test: Dataset,
     folds: list[metrics.Scores],
     together: metrics.Scores,
-    spectrum: np.ndarray,
+    more: dict[str, Tensor],
 ) -> None:
-    """Keep what each query scored and its class: methods are compared class by class. And the spectrum."""
+    """Keep what each query scored and its class: methods are compared class by class. And ``more``."""
     asked = np.ones(len(test), dtype=bool) if test.roles is None else (test.roles & QUERY) > 0
     tensors = {
-        SPECTRUM: torch.as_tensor(spectrum, dtype=torch.float32),
         CLASSES: torch.as_tensor(test.labels[asked], dtype=torch.int64),
+        **more,
     }
     for name in job.metrics:
         if name not in together.per_query:

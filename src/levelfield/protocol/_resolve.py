@@ -19,11 +19,25 @@ from levelfield.methods import Method
 from levelfield.protocol._batches import fit_batches
 from levelfield.protocol._optimise import LARGEST_GRID, grid_size
 from levelfield.published import DEFAULT_SOURCE
-from levelfield.records import DataIdentity, PluginIdentity, Recipe, RunSpec, TrunkIdentity
+from levelfield.records import (
+    IMAGE_ALGORITHM,
+    DataIdentity,
+    PluginIdentity,
+    Recipe,
+    RunSpec,
+    TrunkIdentity,
+)
 from levelfield.registry import Registry, load_plugin_file, loaded_entry_points, plugin_digest_now
 from levelfield.seeds import run_seed
 from levelfield.space import Value
-from levelfield.train import PluginFile, Resources, build_embedder
+from levelfield.train import (
+    PluginFile,
+    Resources,
+    build_embedder,
+    choose_device,
+    choose_loaders,
+    choose_precision,
+)
 
 
 @dataclass(frozen=True)
@@ -31,7 +45,7 @@ class Resolved:
     """An experiment whose names, ranges and data have been checked.
 
     Attributes:
-        experiment: As the user wrote it, over its preset.
+        experiment: As the user wrote it, over its preset; "auto" for a precision is settled.
         methods: What is compared.
         data: The dataset and its split plan, by content.
         trunk: The network before the head.
@@ -91,6 +105,7 @@ class Resolved:
             recipe=recipe_of(method, experiment),
             hyperparameters={**method.fixed, **hyperparameters},
             seed=seed,
+            algorithm=1 if self.trunk.mode in ("frozen", "tail") else IMAGE_ALGORITHM,
         )
 
     @property
@@ -112,6 +127,10 @@ def resolve(experiment: Experiment) -> Resolved:
     """Check the experiment against the registries and the data, before anything is computed."""
     plugins = [PluginFile(path, _load_plugin(path)) for path in experiment.plugins]
     _check_names(experiment)
+    device = choose_device(experiment.engine.device)
+    precision = choose_precision(experiment.training.precision, device)
+    training = experiment.training.model_copy(update={"precision": precision})
+    experiment = experiment.model_copy(update={"training": training})
     resolved_methods = tuple(_method(experiment, spec) for spec in experiment.methods)
     for method in resolved_methods:
         first_point(experiment, method)  # refuses what cannot be the first trial
@@ -141,8 +160,10 @@ def resolve(experiment: Experiment) -> Resolved:
             dataset_root=experiment.dataset.root,
             weights=experiment.trunk.weights,
             plugins=tuple(plugins),
-            device=experiment.engine.device,
+            device=device,
             threads=experiment.engine.threads,
+            loaders=choose_loaders(experiment.engine, view.dataset.images, device=device),
+            recompute=experiment.engine.recompute,
         ),
         num_folds=len(view.folds),
         split_description=view.description,
@@ -316,16 +337,22 @@ def _check_network(resolved: Resolved) -> None:
                 f"{method.name} has; leave one of them out"
             )
     plain = trunk.mode in ("finetune", "frozen") and (head.kind == "linear" or head.init == "random")
-    if plain and training.chunk is None:
+    recompute = experiment.engine.recompute and trunk.mode != "frozen"
+    if plain and training.chunk is None and not recompute:
         return
     spec = resolved.run_spec(resolved.methods[0], {}, fold=0, seed=0)
-    embedder = build_embedder(spec, Resources())  # its weights do not matter here
+    embedder = build_embedder(spec, Resources(recompute=recompute))  # its weights do not matter here
     models.check_init(embedder.head, head.init)
     trains_batch_norms = trunk.mode != "frozen" and trunk.bn_mode == "train" and embedder.batch_norms()
     if training.chunk is not None and trains_batch_norms:
         raise UsageError(
             "training.chunk needs trunk.freeze_bn: BatchNorm layers in training mode would see chunks "
             "instead of the whole batch"
+        )
+    if recompute and trains_batch_norms:
+        raise UsageError(
+            "engine.recompute needs trunk.freeze_bn: BatchNorm layers in training mode would count each "
+            "batch twice in their statistics"
         )
 
 

@@ -15,6 +15,7 @@ from levelfield.engine import Runner, TorchrunEngine, create, is_chief, started_
 from levelfield.errors import RunError
 from levelfield.methods import Method
 from levelfield.protocol._confirm import confirm, confirm_baseline
+from levelfield.protocol._gallery import keep_gallery
 from levelfield.protocol._proposals import budget
 from levelfield.protocol._resolve import Resolved, resolve
 from levelfield.protocol._search import run_search, search_id
@@ -111,6 +112,7 @@ def _carry_out(
                     read_selection(file).failed is None
                 ):  # else the report has its reason, and the others go on
                     confirm(repeat, method, file, store, engine, on_run=progress.advance)
+        keep_gallery(resolved, baseline, store, engine)
 
 
 def _check_any(files: Mapping[str, list[Path]]) -> None:

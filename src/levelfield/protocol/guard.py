@@ -18,6 +18,7 @@ from levelfield.records import (
     FEEDBACK,
     MORE_RERUNS,
     MORE_SEARCHES,
+    PICTURES,
     DataIdentity,
     LedgerLine,
     PluginIdentity,
@@ -62,6 +63,7 @@ def open_test(
     *,
     reruns: Sequence[int],
     other_metrics: bool = False,
+    only_pictures: bool = False,
 ) -> TestPermit:
     """Grant a permit for a frozen selection, and record the opening.
 
@@ -70,6 +72,7 @@ def open_test(
         selection_file: The frozen selection.
         reruns: Which reruns are to be scored.
         other_metrics: Whether scores are there, but not of the metrics that are asked for now.
+        only_pictures: Whether all scores are there, and only the neighbours to look at are missing.
     """
     if not selection_file.exists():
         raise LockedTestSetError(f"the test set is locked: {selection_file} is not frozen yet")
@@ -79,12 +82,22 @@ def open_test(
             f"the test set is locked: {selection_file} is not what was frozen under that name; "
             "restore it, or start again with a new --out folder"
         )
-    before = [line for line in store.ledger() if line.selection == selection.selection_id]
-    event = _why_opened(before, reruns, other_metrics=other_metrics)
-    if not before and _is_added_search(store, selection):
+    own = [line for line in store.ledger() if line.selection == selection.selection_id]
+    before = [line for line in own if line.event != PICTURES]
+    event = PICTURES if only_pictures else _why_opened(before, reruns, other_metrics=other_metrics)
+    if not before and not only_pictures and _is_added_search(store, selection):
         event = MORE_SEARCHES
     _note(store, selection.method, selection.selection_id, event, reruns=tuple(reruns))
     return TestPermit(selection_file, selection.selection_id, store.ledger_file)
+
+
+def open_for_pictures(store: Store, selection_file: Path) -> TestPermit:
+    """Grant a permit to show some test images of an experiment that is confirmed, and record the opening."""
+    selection = read_selection(selection_file)
+    _note(store, selection.method, selection.selection_id, PICTURES)
+    permit = TestPermit(selection_file, selection.selection_id, store.ledger_file)
+    permit.verify()
+    return permit
 
 
 def _why_opened(before: Sequence[LedgerLine], reruns: Sequence[int], *, other_metrics: bool) -> str:

@@ -2,7 +2,18 @@
 
 from levelfield.files import write_bytes, write_json, write_text
 from levelfield.records._digest import digest
+from levelfield.records._gallery import (
+    LOOK_MAP_ROWS,
+    LOOK_MAP_VECTORS,
+    LOOK_NEIGHBOURS,
+    LOOK_QUERIES,
+    LOOK_SIMILARITIES,
+    EmbeddingMap,
+    Gallery,
+    GalleryQuery,
+)
 from levelfield.records._identity import (
+    IMAGE_ALGORITHM,
     SCHEMA_VERSION,
     DataIdentity,
     FeatureIdentity,
@@ -21,6 +32,7 @@ from levelfield.records._models import (
     FEEDBACK,
     MORE_RERUNS,
     MORE_SEARCHES,
+    PICTURES,
     SETTINGS,
     Environment,
     EpochLine,
@@ -47,15 +59,25 @@ from levelfield.records._store import SEARCH_LUCK_FILE, Store, read_ledger, read
 __all__ = [
     "FEEDBACK",
     "IDENTITY",
+    "IMAGE_ALGORITHM",
+    "LOOK_MAP_ROWS",
+    "LOOK_MAP_VECTORS",
+    "LOOK_NEIGHBOURS",
+    "LOOK_QUERIES",
+    "LOOK_SIMILARITIES",
     "MORE_RERUNS",
     "MORE_SEARCHES",
+    "PICTURES",
     "SCHEMA_VERSION",
     "SEARCH_LUCK_FILE",
     "SETTINGS",
     "DataIdentity",
+    "EmbeddingMap",
     "Environment",
     "EpochLine",
     "FeatureIdentity",
+    "Gallery",
+    "GalleryQuery",
     "Index",
     "LedgerHead",
     "LedgerLine",

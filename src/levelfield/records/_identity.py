@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from levelfield.config import (
     BatchSpec,
@@ -28,6 +28,8 @@ from levelfield.records._digest import digest
 from levelfield.space import Choice, Dimension, Float, Int, Space
 
 SCHEMA_VERSION = 2
+# Of runs that are fed images. 2: each batch has a random stream of its own, layers are channels-last.
+IMAGE_ALGORITHM = 2
 
 
 class PluginIdentity(Section):
@@ -74,7 +76,11 @@ class Recipe(Section):
 
 
 class RunSpec(Section):
-    """One training of one method on one fold with one seed, fully resolved."""
+    """One training of one method on one fold with one seed, fully resolved.
+
+    ``algorithm`` counts up when a change of levelfield itself changes what such a run computes. The first is
+    left out of records, and so of names.
+    """
 
     schema_version: int = SCHEMA_VERSION
     data: DataIdentity
@@ -90,6 +96,14 @@ class RunSpec(Section):
     recipe: Recipe
     hyperparameters: dict[str, Scalar]
     seed: int
+    algorithm: int = 1
+
+    @model_serializer(mode="wrap")
+    def _without_first_algorithm(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = handler(self)
+        if values.get("algorithm") == 1:
+            del values["algorithm"]
+        return values
 
     @property
     def run_id(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from levelfield.config import Experiment, Scalar
 from levelfield.records._digest import digest
@@ -17,6 +17,16 @@ class Record(BaseModel):
     """A file or a line of the folder; a field that this version does not know is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _within_its_folder(value: str) -> str:
+    if value in ("", ".", "..") or set(value) & set("/\\\0"):
+        raise ValueError(f"{value!r} is no name of a record")
+    return value
+
+
+# The name of a record that another record holds: it never leads out of the experiment's folder.
+FileName = Annotated[str, AfterValidator(_within_its_folder)]
 
 
 class RunResult(Record):
@@ -61,7 +71,7 @@ class Trial(Record):
 
     number: int
     hyperparameters: dict[str, Scalar]
-    runs: tuple[str, ...] = ()
+    runs: tuple[FileName, ...] = ()
     fold_scores: tuple[float | None, ...] = ()
     score: float | None = None
     reason: str = ""
@@ -164,7 +174,7 @@ def _as_tuple(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
 
-Names = Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
+Names = Annotated[tuple[FileName, ...], BeforeValidator(_as_tuple)]
 
 
 class Index(Record):
@@ -204,6 +214,7 @@ class Index(Record):
 FEEDBACK = "leaky: search and selection are shown the test set"  # events of the ledger
 MORE_RERUNS = "reruns added after a look"
 MORE_SEARCHES = "search added after a look"
+PICTURES = "opened for pictures"
 
 
 class LedgerLine(Record):

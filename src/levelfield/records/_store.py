@@ -9,6 +9,7 @@ from pathlib import Path
 from levelfield import files
 from levelfield.errors import RunError, UsageError
 from levelfield.records import _version1
+from levelfield.records._gallery import Gallery
 from levelfield.records._identity import SCHEMA_VERSION, Search
 from levelfield.records._models import (
     Index,
@@ -41,6 +42,8 @@ class Store:
         searches/<id>/trial-NNNN.json   one per finished trial
         selections/<method>-<id>.json   the frozen choices of hyperparameters
         confirmations/<id>/             test scores, rerun-NN.json, and each query's own, rerun-NN.safetensors
+        confirmations/gallery.json      which queries are shown, and the map of the embedding
+        confirmations/pictures.safetensors  small pictures of them and of their neighbours
         ledger.jsonl                    every opening of the test set, each line chained to the one before
         ledger.head.json                how many lines it has, and the hash of the last one
         report/                         pages, tables and figures
@@ -203,6 +206,24 @@ class Store:
         """The recorded ones of the first ``count`` reruns by their number, failed ones too."""
         found = {number: self.rerun(selection_id, number) for number in range(count)}
         return {number: rerun for number, rerun in found.items() if rerun is not None}
+
+    def gallery(self) -> Gallery | None:
+        """Which test queries are shown; None if no gallery is kept."""
+        file = self.root / "confirmations" / "gallery.json"
+        return read_record(Gallery, file) if file.exists() else None
+
+    @property
+    def pictures_file(self) -> Path:
+        """The small pictures of the gallery."""
+        return self.root / "confirmations" / "pictures.safetensors"
+
+    def write_gallery(self, gallery: Gallery, pictures: bytes) -> None:
+        """Keep a gallery. The pictures come first: what names them is never there without them."""
+        files.write_bytes(self.pictures_file, pictures)
+        text = (
+            gallery.model_dump_json() + "\n"
+        )  # long lists of numbers: a line each would be no easier to read
+        files.write_text(self.root / "confirmations" / "gallery.json", text)
 
     @property
     def ledger_file(self) -> Path:

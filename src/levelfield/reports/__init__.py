@@ -5,6 +5,7 @@ Nothing here loads torch.
 
 from levelfield.reports._comparison import (
     across_table,
+    beside_published_tables,
     comparison_json,
     comparison_markdown,
     means_table,
@@ -12,7 +13,7 @@ from levelfield.reports._comparison import (
     write_comparison,
 )
 from levelfield.reports._figures import write_figures
-from levelfield.reports._page import write_report
+from levelfield.reports._page import render_report, write_report
 from levelfield.reports._power import power_text
 from levelfield.reports._results_table import (
     results_json,
@@ -30,11 +31,13 @@ __all__ = [
     "Row",
     "Table",
     "across_table",
+    "beside_published_tables",
     "comparison_json",
     "comparison_markdown",
     "means_table",
     "pairs_table",
     "power_text",
+    "render_report",
     "results_json",
     "results_lines",
     "results_markdown",

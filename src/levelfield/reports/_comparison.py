@@ -85,6 +85,11 @@ def published_rows(evidence: Evidence) -> list[Beside]:
     return [row for row in rows if row.setting == evidence.setting]
 
 
+def beside_published_tables(evidence: Evidence) -> list[Table]:
+    """Published numbers beside one's own, for the setting and metric of the comparison."""
+    return beside_tables(published_rows(evidence))
+
+
 def _across(across: Across) -> list[str]:
     lines = [f"# Over all experiments: {across.setting} {across.measure.label}", ""]
     table = across_table(across)
@@ -139,8 +144,10 @@ def write_comparison(
         written.append(folder / "across.tex")
         write_text(written[-1], across_table(across).latex())
         if across.test is not None:
-            from levelfield.reports.figures.files import write_png
+            from levelfield.reports.figures import write_png, write_svg
 
-            written.append(folder / "critical-difference.png")
-            write_png(critical_difference_diagram(across.test), written[-1])
+            diagram = critical_difference_diagram(across.test)
+            written += [folder / "critical-difference.png", folder / "critical-difference.svg"]
+            write_png(diagram, written[-2])
+            write_svg(diagram, written[-1])
     return written

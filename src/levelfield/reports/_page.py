@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import yaml
 
 import levelfield
 from levelfield.compare import Comparison, Evidence, beside_published, verify, weigh
 from levelfield.records import Store, experiment_record, write_text
 from levelfield.reports._beside_table import beside_tables
+from levelfield.reports._classes import classes_table, confusions_table
 from levelfield.reports._comparison import pairs_table
-from levelfield.reports._figures import page_charts
+from levelfield.reports._figures import page_charts, search_charts, structure_charts
+from levelfield.reports._gallery import gallery_section
 from levelfield.reports._results_table import (
     caption,
     identity_table,
@@ -25,18 +25,20 @@ from levelfield.reports._results_table import (
     selections_table,
     warnings,
 )
-from levelfield.reports.figures.charts import Chart
+from levelfield.reports._trust import budget_table, conclusions, surroundings_table
+from levelfield.reports.pages import ASSETS, asset, plot, render_page
 
 
-def write_report(root: str | Path, *, evidence: Evidence | None = None) -> Path:
+def write_report(root: str | Path, *, evidence: Evidence | None = None, assets: bool = False) -> Path:
     """Write ``report/index.html`` and the tables beside it; returns the page's path.
 
     ``results.csv`` has one line per number, ``results.md`` and ``results.tex`` the main table, ``pairs.csv``
-    one line per pair of methods.
+    one line per pair of methods, ``classes.csv`` one line per test class.
 
     Args:
         root: The folder that ``levelfield run`` wrote.
         evidence: What ``weigh`` made of it, if that is at hand.
+        assets: Keep style and scripts in ``report/assets/`` instead of in the page.
     """
     evidence = evidence or weigh(root)
     comparison, leaders = evidence.comparison, evidence.leaders
@@ -45,39 +47,58 @@ def write_report(root: str | Path, *, evidence: Evidence | None = None) -> Path:
     write_text(folder / "results.md", results_markdown(comparison, leaders))
     write_text(folder / "results.tex", results_table(comparison, leaders).latex())
     write_text(folder / "pairs.csv", pairs_table(evidence).csv())
+    classes = classes_table(evidence, limit=None)
+    if classes is not None:
+        write_text(folder / "classes.csv", classes.csv())
+    for name in ASSETS if assets else ():
+        write_text(folder / "assets" / name, asset(name))
     page = folder / "index.html"
-    write_text(page, render(evidence))
+    write_text(page, render_report(evidence, assets="assets/" if assets else None))
     return page
 
 
-def render(evidence: Evidence) -> str:
-    """The page as HTML. Nothing in it is loaded from elsewhere."""
+def render_report(evidence: Evidence, *, assets: str | None = None, home: str = "") -> str:
+    """The page as HTML. Nothing in it is loaded from elsewhere.
+
+    Args:
+        evidence: The experiment.
+        assets: Where style and scripts lie, as seen from the page; None puts them into it.
+        home: Where a list of all experiments lies, if there is one.
+    """
     comparison = evidence.comparison
-    template = (resources.files("levelfield.reports") / "templates" / "report.html").read_text(
-        encoding="utf-8"
-    )
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    charts = page_charts(evidence)
+    found = verify(evidence.root)
+    can, cannot = conclusions(evidence, found)
     recorded = comparison.experiment.model_dump(
         mode="json", exclude={"engine": True, "plugins": True, "dataset": {"root"}, "search": {"storage"}}
     )
-    return environment.from_string(template).render(
+    return render_page(
+        "report.html",
+        assets=assets,
+        home=home,
         experiment=comparison.experiment,
         version=levelfield.__version__,
         methods=len(comparison.trained),
         leaky=comparison.leaky,
-        warnings=[*warnings(comparison), *verify(evidence.root)],
+        warnings=[*warnings(comparison), *found],
         split=comparison.split,
         caption=caption(comparison),
         results=results_table(comparison, evidence.leaders),
         findings=_findings(evidence),
         beside=beside_tables(beside_published(evidence, metrics=_shown_beside(evidence))),
-        figures=[
-            (title, _figure(chart, with_script=number == 0))
-            for number, (title, chart) in enumerate(charts.items())
+        figures=[plot(chart) for chart in page_charts(evidence)],
+        gallery=gallery_section(evidence),
+        classes=classes_table(evidence),
+        confusions=confusions_table(evidence),
+        structure=[plot(chart) for chart in structure_charts(evidence)],
+        searches=[
+            (method, [plot(chart) for chart in charts]) for method, charts in search_charts(evidence).items()
         ],
         selections=selections_table(comparison),
+        can=can,
+        cannot=cannot,
         ledger=ledger_table(comparison),
+        budget=budget_table(evidence),
+        surroundings=surroundings_table(Store(evidence.root).runs()),
         identity=identity_table(),
         revisions=_revisions(comparison),
         yaml=yaml.safe_dump(recorded, sort_keys=False),
@@ -102,18 +123,6 @@ def _shown_beside(evidence: Evidence) -> list[str]:
     """The measure of the selection, and the one that every paper prints."""
     wanted = dict.fromkeys((evidence.metric, "precision_at_1"))
     return [metric for metric in wanted if metric in evidence.comparison.metrics]
-
-
-def _figure(chart: Chart, *, with_script: bool) -> str:
-    """A chart as a piece of the page; the first brings plotly's script for all of them."""
-    import plotly.io
-
-    from levelfield.reports.figures import interactive
-
-    config = {"displaylogo": False, "responsive": True}
-    return str(
-        plotly.io.to_html(interactive(chart), full_html=False, include_plotlyjs=with_script, config=config)
-    )
 
 
 def _revisions(comparison: Comparison) -> list[str]:

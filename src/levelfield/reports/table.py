@@ -143,14 +143,21 @@ class Table:
             )
         return "\n".join([*lines, *([""] if self.notes else []), *(f"- {note}" for note in self.notes)])
 
-    def html(self) -> str:
-        """As HTML, notes included; classes "best", "alike", "note" and "baseline" are the page's to style."""
-        lines = ["<table>", "<thead>"]
+    def html(self, *, sortable: bool = False) -> str:
+        """As HTML, notes included; classes "best", "alike", "note" and "baseline" are the page's to style.
+
+        With ``sortable`` the script of our pages lets readers sort by a click on a column's head.
+        """
+        lines = ['<table class="sortable">' if sortable else "<table>", "<thead>"]
         if self.groups:
-            spans = (f'<th colspan="{count}">{escape_html(name)}</th>' for name, count in self.groups)
+            spans = (
+                f'<{(tag := "th" if name else "td")} colspan="{count}">{escape_html(name)}</{tag}>'
+                for name, count in self.groups
+            )
             lines.append(f'<tr class="groups">{"".join(spans)}</tr>')
         names = ["note" if column.left and number else "" for number, column in enumerate(self.columns)]
-        heads = (_tag("th", column.head, name) for column, name in zip(self.columns, names, strict=True))
+        pairs = zip(self.columns, names, strict=True)
+        heads = (_tag("th", column.head, name, scope="col") for column, name in pairs)
         lines += [f"<tr>{''.join(heads)}</tr>", "</thead>", "<tbody>"]
         for row in self.rows:
             cells = (
@@ -260,8 +267,8 @@ def escape_latex(text: str) -> str:
     return "".join(LATEX_SPECIAL.get(sign, sign) for sign in text)
 
 
-def _tag(tag: str, text: str, name: str) -> str:
-    mark = f' class="{name}"' if name else ""
+def _tag(tag: str, text: str, name: str, *, scope: str = "") -> str:
+    mark = (f' scope="{scope}"' if scope else "") + (f' class="{name}"' if name else "")
     return f"<{tag}{mark}>{escape_html(text)}</{tag}>"
 
 

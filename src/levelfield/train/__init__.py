@@ -1,8 +1,10 @@
 """Training: one run, from a spec and a fold to a record."""
 
+from levelfield.train._devices import choose_device, choose_loaders
 from levelfield.train._embed import embed
 from levelfield.train._inputs import FeatureInputs, ImageInputs, Inputs
 from levelfield.train._loop import DivergedError, FoldData, execute, load_trained_part, trained_part
+from levelfield.train._precision import choose_precision
 from levelfield.train._speed import Speed, measure_speed
 from levelfield.train._workspace import (
     PluginFile,
@@ -29,6 +31,9 @@ __all__ = [
     "RunJob",
     "Speed",
     "build_embedder",
+    "choose_device",
+    "choose_loaders",
+    "choose_precision",
     "development",
     "embed",
     "execute",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from levelfield.data import Rows
+from levelfield.train._devices import to_device
 from levelfield.train._inputs import Inputs
 
 
@@ -20,8 +20,5 @@ def embed(
 
     The caller puts the network into evaluation mode.
     """
-    parts = []
-    for start in range(0, len(rows), batch_size):
-        batch = inputs.evaluate(np.asarray(rows[start : start + batch_size])).to(device)
-        parts.append(forward(batch).float().cpu())
-    return torch.cat(parts)
+    plan = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
+    return torch.cat([forward(to_device(batch, device)).float().cpu() for batch in inputs.evaluate(plan)])

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import tee
 from typing import Any
 
 import numpy as np
@@ -25,11 +26,12 @@ from levelfield.errors import RunError
 from levelfield.methods import LOSS_LR, part_options
 from levelfield.records import EpochLine, Provenance, RunFolder, RunResult, RunSpec, environment, now
 from levelfield.registry import loaded_plugins
-from levelfield.seeds import seed_for, torch_generator
+from levelfield.seeds import seed_for
 from levelfield.train import checkpoint
 from levelfield.train._autocast import Autocast
 from levelfield.train._chunks import ChunkedPass
 from levelfield.train._collapse import collapse_of
+from levelfield.train._devices import to_device
 from levelfield.train._embed import embed
 from levelfield.train._head_start import start_head
 from levelfield.train._inputs import Inputs
@@ -102,6 +104,8 @@ class _Run:
     ) -> None:
         self.spec, self.data, self.folder, self.device = spec, data, folder, device
         self.embedder = embedder.to(device)
+        if spec.trunk.mode not in ("frozen", "tail"):  # images come so, and convolutions are quicker on them
+            self.embedder.to(memory_format=torch.channels_last)
         self.frozen = spec.trunk.mode == "frozen"
         self.labels, num_classes = _dense_labels(data.labels[data.train])
         self.objective = Objective(
@@ -159,22 +163,26 @@ class _Run:
         training = self.spec.training
         self.embedder.train()
         set_rates(self.optimizer, self.epoch, schedule=self.spec.schedule, training=training)
-        # Rank 0's stream is that of a run on one process.
-        augment = torch_generator(self.spec.seed, "augment", self.epoch, *((rank(),) if rank() else ()))
         self.objective.start_epoch(self.epoch)
         total, steps = 0.0, 0
         with _global_seed(seed_for(self.spec.seed, "global", self.epoch)):
-            for rows in self.sampler.epoch(self.epoch, training.iterations_per_epoch):
-                own = share(rows)
-                inputs = self.data.inputs.train(self.data.train[own], augment).to(self.device)
-                labels = torch.from_numpy(self.labels[own]).to(self.device)
-                total += self._backward(rows, inputs, labels)
+            for rows, batch in self._batches():
+                labels = to_device(torch.from_numpy(self.labels[share(rows)]), self.device)
+                total += self._backward(rows, to_device(batch, self.device), labels)
                 steps += 1
                 if steps % training.accumulate == 0:
                     self._update()
             if steps % training.accumulate:  # no gradient outlives its epoch: a resume would not know of it
                 self._update()
         return total / max(steps, 1)
+
+    def _batches(self) -> Iterator[tuple[Rows, Tensor]]:
+        """The batches of the epoch: rows of all ranks, and the inputs of this one."""
+        plan, ahead = tee(self.sampler.epoch(self.epoch, self.spec.training.iterations_per_epoch))
+        own = (self.data.train[share(rows)] for rows in ahead)
+        # Rank 0's stream is that of a run on one process.
+        stream = (self.spec.seed, "augment", self.epoch, *((rank(),) if rank() else ()))
+        return zip(plan, self.data.inputs.train(own, stream, ahead=self.bank is None), strict=True)
 
     def _backward(self, rows: Rows, inputs: Tensor, labels: Tensor) -> float:
         """Forward and backward of one batch; the loss as a number."""

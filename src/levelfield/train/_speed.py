@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from levelfield.models.extraction import Extractor
 from levelfield.models.features import kept_bytes
 from levelfield.records import RunFolder, RunSpec
 from levelfield.seeds import torch_generator
-from levelfield.train._inputs import Inputs
+from levelfield.train._inputs import Inputs, Stream
 from levelfield.train._loop import FoldData, _Run
 from levelfield.train._workspace import (
     Resources,
@@ -112,11 +113,11 @@ class _Repeated:
     def __init__(self, sample: torch.Tensor) -> None:
         self._sample = sample
 
-    def train(self, rows: Rows, generator: torch.Generator) -> torch.Tensor:
-        return self._sample[torch.from_numpy(rows) % len(self._sample)]
+    def train(self, plan: Iterable[Rows], stream: Stream, *, ahead: bool = True) -> Iterator[torch.Tensor]:
+        return self.evaluate(plan)
 
-    def evaluate(self, rows: Rows) -> torch.Tensor:
-        return self.train(rows, torch.Generator())
+    def evaluate(self, plan: Iterable[Rows]) -> Iterator[torch.Tensor]:
+        return (self._sample[torch.from_numpy(rows) % len(self._sample)] for rows in plan)
 
 
 def _inputs(view: DevelopmentView, spec: RunSpec, resources: Resources, kept: _KeptFeatures | None) -> Inputs:

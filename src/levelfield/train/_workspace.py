@@ -9,7 +9,7 @@ import copy
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,8 @@ class Resources:
     plugins: tuple[PluginFile, ...] = ()
     device: str = "cpu"
     threads: int = 1
+    loaders: int = 0
+    recompute: bool = False
 
 
 @dataclass(frozen=True)
@@ -137,11 +139,11 @@ def inputs_of(dataset: Dataset, spec: RunSpec, resources: Resources, *, train: b
             _features[key] = trunk_features(dataset, spec, resources, train=train)
         store = _features[key]
         return FeatureInputs(store.all(), store.augmented() if store.views else None)
-    options = spec.transform.options
     return ImageInputs(
         dataset.images,
-        train=transforms.create(spec.transform.name, train=True, **options),
-        evaluate=transforms.create(spec.transform.name, train=False, **options),
+        partial(transforms.create, spec.transform.name, **spec.transform.options),
+        loaders=resources.loaders,
+        prepare=partial(prepare_process, resources),
     )
 
 
@@ -206,6 +208,8 @@ def build_embedder(spec: RunSpec, resources: Resources) -> models.Embedder:
             models.train_biases(trunk)
         case "norm":
             models.train_norms(trunk)
+    if resources.recompute and spec.trunk.mode != "frozen":
+        models.recompute_activations(trunk)
     return _with_head(trunk, spec)
 
 

@@ -36,6 +36,11 @@ def save_weights(folder: Path, tensors: dict[str, Tensor]) -> None:
     files.write_bytes(folder / WEIGHTS, save(whole))
 
 
+def has_weights(folder: Path) -> bool:
+    """Whether the best weights of the run in ``folder`` are there; records may be handed on without them."""
+    return (folder / WEIGHTS).exists()
+
+
 def load_best_weights(folder: Path) -> dict[str, Tensor]:
     """The best weights of the run in ``folder``."""
     file = folder / WEIGHTS

@@ -8,12 +8,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from levelfield.geometry import checked
+from levelfield.geometry import checked, with_gradient
 from levelfield.losses._ball import distances_in_ball
 from levelfield.losses._module import Loss
 from levelfield.losses.regularisers import register
 from levelfield.options import Positive, Size
 from levelfield.seeds import torch_generator
+
+AT_ONCE = 512  # triplets; the working set then fits into the caches of a processor
 
 
 @register(
@@ -94,20 +96,36 @@ class Hier(Loss):
         return value
 
     def _tree(self, distances: Tensor, triplets: tuple[Tensor, ...], random: torch.Generator) -> Tensor:
-        """The loss of triplets of rows of ``distances`` (N x ancestors)."""
-        if not len(triplets[0]):
+        """The loss of triplets of rows of ``distances`` (N x ancestors).
+
+        Value and gradient are found portion by portion: tens of thousands of triplets times hundreds of
+        ancestors, kept by autograd for a dozen steps, would fill the memory.
+        """
+        count = len(triplets[0])
+        if not count:
             return distances.sum() * 0
-        one, two, three = (distances[rows] for rows in triplets)
+        leaf = distances.detach().requires_grad_()
+        value, gradient = torch.zeros_like(leaf[0, 0]), torch.zeros_like(leaf)
+        for one, two, three in zip(*(torch.split(rows, AT_ONCE) for rows in triplets), strict=True):
+            with torch.enable_grad():
+                near = leaf.index_select(0, one), leaf.index_select(0, two)
+                part = self._hinges(*near, leaf.index_select(0, three), random) / count
+            gradient += torch.autograd.grad(part, leaf)[0]
+            value = value + part.detach()
+        return with_gradient(value.detach(), distances, gradient)
+
+    def _hinges(self, one: Tensor, two: Tensor, three: Tensor, random: torch.Generator) -> Tensor:
+        """The sum over triplets, given the distances of their three to the ancestors (T x ancestors each)."""
         both = torch.maximum(one, two)
-        near = draw_one(-both / self.tau, generator=random)
-        far = draw_one(-torch.maximum(both, three) / self.tau, generator=random)
+        near = draw_one(both / -self.tau, generator=random)
+        far = draw_one(torch.maximum(both, three) / -self.tau, generator=random)
         gap = near - far
         terms = (
             F.relu((one * gap).sum(1) + self.margin)
             + F.relu((two * gap).sum(1) + self.margin)
             + F.relu(self.margin - (three * gap).sum(1))
         )
-        return (terms * (near.argmax(1) != far.argmax(1))).mean()
+        return (terms * (near.detach().argmax(1) != far.detach().argmax(1))).sum()
 
 
 def draw_one(logits: Tensor, *, generator: torch.Generator) -> Tensor:
@@ -118,7 +136,8 @@ def draw_one(logits: Tensor, *, generator: torch.Generator) -> Tensor:
         tensor([[0., 1.]])
     """
     luck = torch.rand(logits.shape, generator=generator, dtype=logits.dtype).to(logits.device)
-    noisy = logits - (-luck.clamp(min=torch.finfo(luck.dtype).tiny).log()).log()
+    noise = luck.clamp_(min=torch.finfo(luck.dtype).tiny).log_().neg_().log_()
+    noisy = logits - noise
     soft = noisy.softmax(dim=1)
     hard = torch.zeros_like(soft).scatter_(1, noisy.argmax(1, keepdim=True), 1.0)
     return hard + (soft - soft.detach()) if soft.requires_grad else hard

@@ -16,7 +16,7 @@ from levelfield.reports.figures.charts import (
     PanelChart,
     Trace,
 )
-from levelfield.reports.figures.files import interactive, still, write_chart, write_png
+from levelfield.reports.figures.files import interactive, still, svg_text, write_chart, write_png, write_svg
 
 __all__ = [
     "Axis",
@@ -34,6 +34,8 @@ __all__ = [
     "register",
     "registry",
     "still",
+    "svg_text",
     "write_chart",
     "write_png",
+    "write_svg",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 from typing import Any
 
 import plotly.graph_objects as go
@@ -23,6 +24,11 @@ MODES = {"points": "markers", "joined": "lines+markers"}
 MARKERS = {"dot": "circle", "ring": "circle-open", "cross": "x-thin-open"}
 
 
+def _text(words: str) -> str:
+    """Words as plotly shows them: it would take some of them for HTML."""
+    return escape(words, quote=False).replace("\n", "<br>")
+
+
 def draw_plotly(chart: Chart) -> go.Figure:
     """Any chart as a plotly figure in the style of the report."""
     match chart:
@@ -35,7 +41,7 @@ def draw_plotly(chart: Chart) -> go.Figure:
         case ContourChart():
             figure = _contour(chart)
     return figure.update_layout(
-        title={"text": chart.title, "font": {"size": 15}, "x": 0.01, "xanchor": "left"},
+        title={"text": _text(chart.title), "font": {"size": 15}, "x": 0.01, "xanchor": "left"},
         template="plotly_white",
         font={"family": "system-ui, sans-serif", "size": 13, "color": "#222"},
         height=520 if isinstance(chart, MatrixChart | ContourChart) else 400,
@@ -61,7 +67,7 @@ def _panels(chart: PanelChart) -> go.Figure:
         cols=len(chart.panels),
         shared_yaxes=shared,
         horizontal_spacing=0.03 if shared else 0.05,
-        subplot_titles=[panel.title for panel in chart.panels] if _has_titles(chart) else None,
+        subplot_titles=[_text(panel.title) for panel in chart.panels] if _has_titles(chart) else None,
     )
     for column, (panel, traces) in enumerate(chart.legend(), start=1):
         for trace, in_legend in traces:
@@ -88,22 +94,25 @@ def _trace(trace: Trace, *, in_legend: bool) -> go.Scatter:
     return go.Scatter(
         x=trace.x,
         y=trace.y,
-        name=trace.name,
+        name=_text(trace.name),
         legendgroup=trace.name,
         showlegend=in_legend,
         mode=MODES.get(trace.kind, "lines"),
         marker={"color": paint, "size": 8, "symbol": MARKERS[trace.marker], "line": {"color": paint}},
         line=lines,
         opacity=0.2 if trace.faint else 0.8,
-        hovertext=trace.remarks or None,
+        hovertext=[_text(remark) for remark in trace.remarks] or None,
         hoverinfo="skip" if trace.kind == "steps" else None,
     )
 
 
 def _axis(axis: Axis, values: Sequence[float] = ()) -> dict[str, Any]:
-    options: dict[str, Any] = {"title": axis.label, "type": "log" if axis.log else "linear"}
+    options: dict[str, Any] = {"title": _text(axis.label), "type": "log" if axis.log else "linear"}
     if axis.ticks:
-        options |= {"tickvals": list(range(len(axis.ticks))), "ticktext": list(axis.ticks)}
+        options |= {
+            "tickvals": list(range(len(axis.ticks))),
+            "ticktext": [_text(tick) for tick in axis.ticks],
+        }
     if axis.whole:
         span = max(values, default=0.0) - min(values, default=0.0)
         options |= {"tickformat": "d", "dtick": max(1, round(span / 12))}  # or 1, 1.5, 2 read 1, 2, 2
@@ -115,19 +124,19 @@ def _bars(chart: BarChart) -> go.Figure:
     for number, (name, bars) in enumerate(chart.series.items()):
         groups = [group for group in chart.groups if group in bars]
         figure.add_bar(
-            name=name,
-            x=groups,
+            name=_text(name),
+            x=[_text(group) for group in groups],
             y=[bars[group].value for group in groups],
             error_y=_error_bars([bars[group].error for group in groups]),
-            hovertext=[bars[group].remark for group in groups],
-            text=[bars[group].label for group in groups],
+            hovertext=[_text(bars[group].remark) for group in groups],
+            text=[_text(bars[group].label) for group in groups],
             marker_color=colour(number, name),
         )
     return figure.update_layout(
-        yaxis_title=chart.y_label,
+        yaxis_title=_text(chart.y_label),
         barmode="group",
         showlegend=len(chart.series) > 1,
-        xaxis={"categoryorder": "array", "categoryarray": list(chart.groups)},
+        xaxis={"categoryorder": "array", "categoryarray": [_text(group) for group in chart.groups]},
     )
 
 
@@ -139,8 +148,8 @@ def _matrix(chart: MatrixChart) -> go.Figure:
     figure = go.Figure(
         go.Heatmap(
             z=chart.values,
-            x=chart.names,
-            y=chart.names,
+            x=[_text(name) for name in chart.names],
+            y=[_text(name) for name in chart.names],
             zmin=-1,
             zmax=1,
             colorscale="RdBu",
@@ -161,7 +170,7 @@ def _contour(chart: ContourChart) -> go.Figure:
             y=chart.grid_y,
             z=chart.surface,
             colorscale="Blues",
-            colorbar={"title": chart.level},
+            colorbar={"title": _text(chart.level)},
         )
     figure.add_scatter(
         x=x,

@@ -29,7 +29,7 @@ class Trace:
         kind: "points", "line", "joined" for points on a line, "dotted" for a dotted line, or "steps" for a
             line that holds its value until the next point.
         colour: Number of the colour.
-        remarks: Shown on hover, one per point; or none.
+        remarks: Shown on hover, one per point, of one or more lines; or none.
         quiet: Not in the legend.
         marker: What a point looks like: "dot", "ring" or "cross".
         faint: One of very many: almost transparent.

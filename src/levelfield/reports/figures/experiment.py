@@ -101,3 +101,43 @@ def spectra(evidence: Evidence) -> PanelChart | None:
     title = "Spectra of the concatenated test embeddings, mean over reruns"
     panel = Panel(Axis("singular value", whole=True), tuple(traces))
     return PanelChart(title, Axis("share of the sum", log=True), (panel,))
+
+
+@register("rho-against-score")
+def rho_against_score(evidence: Evidence) -> PanelChart | None:
+    """The spectral decay rho of each rerun's concatenated test embeddings against its score; None without.
+
+    Low rho is a space that uses its directions evenly. "Revisiting Training Strategies" finds that it goes
+    with good generalisation.
+    """
+    measure, traces = evidence.measure, []
+    for colour, (method, confirmation) in enumerate(evidence.confirmations.items()):
+        scores = confirmation.scores(evidence.setting, measure.name)
+        spectra_found = confirmation.spectra_by_rerun()
+        points = [
+            (decay, measure.scale * score)
+            for number, score in scores.items()
+            if number in spectra_found and np.isfinite(decay := spectral_decay(spectra_found[number]))
+        ]
+        if points:
+            x, y = zip(*points, strict=True)
+            traces.append(Trace(method, x, y, colour=colour))
+    if not traces:
+        return None
+    title = f"Spectral decay against test {measure.axis}, a point per rerun"
+    return PanelChart(title, Axis(measure.axis), (Panel(Axis("rho (lower: richer)"), tuple(traces)),))
+
+
+def spectral_decay(shares: Array) -> float:
+    """rho: KL(uniform || spectrum) of singular values (p), largest first, without the largest.
+
+    Infinite where a direction is unused.
+
+    Example:
+        >>> spectral_decay(np.array([0.5, 0.25, 0.25]))
+        0.0
+    """
+    rest = shares[1:]
+    if len(rest) == 0 or rest[-1] <= shares[0] * 2.0**-22:
+        return float("inf")
+    return float(-np.log(rest / rest.sum()).mean() - np.log(len(rest)))

@@ -44,6 +44,21 @@ def write_chart(chart: Chart, folder: str | Path, name: str) -> tuple[Path, Path
     return png, html
 
 
+def svg_text(figure: Figure) -> str:
+    """A matplotlib figure as SVG whose text is text, the same every time."""
+    import matplotlib
+
+    buffer = BytesIO()
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "levelfield"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue().decode()
+
+
+def write_svg(figure: Figure, path: Path) -> None:
+    """Write a matplotlib figure as SVG so that a reader never sees half of it."""
+    write_text(path, svg_text(figure))
+
+
 def write_png(figure: Figure, path: Path) -> None:
     """Write a matplotlib figure so that a reader never sees half of it."""
     buffer = BytesIO()

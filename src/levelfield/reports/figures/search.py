@@ -91,7 +91,7 @@ def history(searches: Mapping[str, Sequence[Trial]], *, measure: Measure) -> Pan
         x = tuple(float(trial.number + 1) for trial, _ in done)
         y = tuple(measure.scale * score for _, score in done)
         best = tuple(best_of.accumulate(y).tolist()) if y else ()
-        remarks = tuple(shown_hyperparameters(trial.hyperparameters, "<br>") for trial, _ in done)
+        remarks = tuple(shown_hyperparameters(trial.hyperparameters, "\n") for trial, _ in done)
         traces.append(Trace(method, x, y, colour=colour, remarks=remarks))
         traces.append(Trace(method, x, best, "steps", colour, quiet=True))
     who = "Search" if len(searches) != 1 else next(iter(searches))
@@ -104,7 +104,7 @@ def slices(method: str, trials: Sequence[Trial], space: Space, *, measure: Measu
     done = complete(trials)
     y = tuple(measure.scale * score for _, score in done)
     remarks = tuple(
-        f"trial {trial.number + 1}<br>{shown_hyperparameters(trial.hyperparameters, '<br>')}"
+        f"trial {trial.number + 1}\n" + shown_hyperparameters(trial.hyperparameters, "\n")
         for trial, _ in done
     )
     panels = []

@@ -1,0 +1,207 @@
+"""The live page during a real run, side by side, the site and the search box, in a browser."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from PIL import Image
+
+import levelfield as lf
+from index.conftest import fill, make_model
+from levelfield.index import add_pictures, pictures_in_folder, writing
+from levelfield.web import write_site
+from made_experiments import written
+from web_pages import CONTRAST, NAMELESS, Watched, served
+
+Opener = Callable[..., Watched]
+METHODS = {"contrastive": 0.52, "triplet": 0.50, "arcface": 0.40}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("results")
+    for number, dataset in enumerate(("cub200", "cars196", "sop")):
+        means = {method: mean - 0.1 * number for method, mean in METHODS.items()} | {"untrained": 0.05}
+        written(root / dataset, name=dataset, dataset=dataset, means=means, trials=60)
+    return root
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[str]:
+    with served(str(folder)) as address:
+        yield address
+
+
+def test_a_new_trial_appears_without_a_reload(
+    tiny: dict[str, Any], tmp_path: Path, open_page: Opener
+) -> None:
+    """A run that is started after the page was opened shows up, moves on, and ends, by itself."""
+    (tmp_path / "runs").mkdir()
+    tiny |= {"methods": ["triplet"], "search": {"trials": 6, "sampler": "random"}, "confirm": {"reruns": 1}}
+    file = tmp_path / "experiment.yaml"
+    file.write_text(yaml.safe_dump(tiny))
+    with served(str(tmp_path / "runs")) as address:
+        watched = open_page(address)
+        page = watched.page
+        assert "No experiment here yet" in page.inner_text("main")
+        command = [
+            sys.executable,
+            "-m",
+            "levelfield",
+            "run",
+            str(file),
+            "--out",
+            str(tmp_path / "runs" / "tiny"),
+        ]
+        run = subprocess.Popen([*command, "--quiet"], stdout=subprocess.DEVNULL)
+        try:
+            page.get_by_role("link", name="tiny").first.wait_for(timeout=120_000)
+            page.get_by_role("link", name="tiny").first.click()
+            page.evaluate("window.stayed = true")
+            seen = set()
+            page.wait_for_selector("td:has-text(' of 6')", timeout=120_000)
+            for _ in range(1200):
+                seen.add(page.locator("tbody tr td").nth(1).inner_text())
+                if run.poll() is not None and "finished" in page.inner_text("main"):
+                    break
+                page.wait_for_timeout(100)
+        finally:
+            run.kill()
+            run.wait()
+        assert "6 of 6" in seen and len(seen) > 1, seen
+        assert page.evaluate("window.stayed") is True, "the page was never loaded again"
+        page.get_by_role("link", name="the report").click()
+        assert "Test scores" in page.inner_text("main")
+
+
+def test_chosen_experiments_stand_side_by_side(server: str, open_page: Opener) -> None:
+    page = open_page(server).page
+    for name in ("cub200", "sop"):
+        page.get_by_label(f"choose {name}").check()
+    page.get_by_role("button", name="Put the chosen side by side").click()
+    assert page.locator(".columns section").count() == 2
+    assert page.locator(".diagram svg").count() == 1
+    page.get_by_label("Metric").select_option("precision_at_1")
+    page.get_by_role("button", name="Show").click()
+    assert "concatenated P@1" in page.inner_text("main")
+
+
+def test_a_list_is_filtered_and_sorted(server: str, open_page: Opener) -> None:
+    page = open_page(server).page
+    rows = page.locator("table.experiments tbody tr:visible")
+    assert rows.count() == 3
+    page.get_by_placeholder("name, dataset").fill("cars")
+    assert rows.count() == 1
+    page.get_by_placeholder("name, dataset").fill("")
+    page.get_by_role("button", name="experiment").click()
+    assert [name.split()[0] for name in rows.all_inner_texts()] == ["cars196", "cub200", "sop"]
+
+
+def test_trials_come_in_pages_and_open(server: str, open_page: Opener) -> None:
+    page = open_page(server).page
+    key = page.locator("table.experiments a").first.get_attribute("href")
+    page.goto(f"{server}{key}/live")
+    page.get_by_role("link", name="triplet").click()
+    assert page.locator("tbody tr").count() == 50
+    page.get_by_role("link", name="later").click()
+    assert page.locator("tbody tr").count() == 10
+    page.get_by_role("link", name="trial 60").click()
+    assert "Hyperparameters" in page.inner_text("main")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_can_be_read_by_everybody(server: str, open_page: Opener, scheme: str) -> None:
+    watched = open_page(server, color_scheme=scheme)
+    key = watched.page.locator("table.experiments a").first.get_attribute("href")
+    for path in ("/", "/compare", f"{key}/live", f"{key}/trials?method=triplet", f"{key}/report"):
+        watched.page.goto(server + path)
+        assert watched.page.evaluate(CONTRAST) == [], path
+        assert watched.page.evaluate(NAMELESS) == [], path
+
+
+def test_pages_fit_a_telephone(server: str, open_page: Opener) -> None:
+    watched = open_page(server, width=390)
+    key = watched.page.locator("table.experiments a").first.get_attribute("href")
+    for path in ("/", "/compare", f"{key}/live", f"{key}/trials?method=triplet"):
+        watched.page.goto(server + path)
+        assert watched.overflow() == 0, path
+
+
+def test_the_site_sorts_filters_and_links(folder: Path, tmp_path: Path, open_page: Opener) -> None:
+    first = write_site(folder, tmp_path / "site")
+    watched = open_page(first.as_uri())
+    page = watched.page
+    rows = page.locator("table.leaderboard tbody tr:visible")
+    assert rows.count() == 12
+    page.get_by_label("Dataset").select_option("sop")
+    assert rows.count() == 4
+    page.get_by_label("Dataset").select_option("")
+    page.get_by_label("Year").select_option("2006")
+    assert {text.split()[0] for text in rows.all_inner_texts()} <= {"contrastive", "triplet"}
+    page.get_by_label("Year").select_option("")
+    page.get_by_role("button", name="MAP@R").click()
+    found = page.locator("table.leaderboard tbody tr td:nth-child(8)").all_inner_texts()
+    assert (values := [float(text.split()[0]) for text in found]) == sorted(values, reverse=True)
+    assert page.evaluate(CONTRAST) == [] and page.evaluate(NAMELESS) == []
+    page.get_by_role("link", name="triplet").first.click()
+    assert "What is searched" in page.inner_text("main") and page.locator("tbody tr").count() >= 3
+    page.get_by_role("link", name="sop").first.click()
+    assert watched.draw_all() >= 3
+    page.get_by_role("link", name="levelfield").click()
+    assert page.title() == "Leaderboard · levelfield"
+
+
+def test_the_site_fits_a_telephone(folder: Path, tmp_path: Path, open_page: Opener) -> None:
+    first = write_site(folder, tmp_path / "site")
+    for page in (first, next((first.parent / "methods").iterdir())):
+        assert open_page(page.as_uri(), width=390).overflow() == 0
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """An index of six pictures, made with a small network, and the folder of the pictures."""
+    root = tmp_path_factory.mktemp("search")
+    pictures, model = fill(root / "pictures", 6), make_model(root / "model")
+    with writing(root / "index", model) as store:
+        add_pictures(store, lf.load_embedder(model), pictures_in_folder(pictures), threads=1)
+        store.finish()
+    return root / "index", pictures
+
+
+def test_a_picture_finds_its_like_and_a_click_searches_on(
+    index: tuple[Path, Path], open_page: Opener
+) -> None:
+    folder, pictures = index
+    with served("--index", str(folder), "--index", str(folder)) as address:
+        page = open_page(address).page
+        page.locator("#picture").set_input_files(pictures / "class0" / "0003.png")
+        page.wait_for_selector("ol.hits li")
+        assert page.locator("#answers section").count() == 2, "two models' answers side by side"
+        hits = page.locator("#answers section").first.locator("li")
+        assert hits.count() == 6
+        assert "0003.png" in hits.first.inner_text() and "1.000" in hits.first.inner_text()
+        page.wait_for_function("document.querySelector('ol.hits img').naturalWidth > 0")
+        hits.filter(has_text="0004.png").get_by_role("button").click()
+        page.wait_for_function("document.querySelector('ol.hits li .name').textContent.includes('0004.png')")
+        assert page.evaluate(CONTRAST) == [] and page.evaluate(NAMELESS) == []
+
+
+def test_a_file_that_is_no_picture_gets_one_clear_line(
+    index: tuple[Path, Path], tmp_path: Path, open_page: Opener
+) -> None:
+    (tmp_path / "text.png").write_text("<script>alert(1)</script>")
+    Image.new("L", (7000, 7000)).save(tmp_path / "huge.png")
+    with served("--index", str(index[0])) as address:
+        watched = open_page(address)
+        page = watched.page
+        for name, words in (("text.png", "picture"), ("huge.png", "pixels")):
+            page.locator("#picture").set_input_files(tmp_path / name)
+            page.wait_for_function(f"document.getElementById('status').textContent.includes('{words}')")
+        assert page.locator("ol.hits").count() == 0
+        watched.problems = [problem for problem in watched.problems if "422" not in problem]  # the refusals

@@ -1,0 +1,135 @@
+"""The report as a reader sees it: whole, quiet, readable, and safe whatever the names are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from levelfield.records import Store
+from levelfield.reports import write_report
+from made_gallery import add_gallery
+from web_pages import CONTRAST, NAMELESS, Watched
+
+Writer = Callable[..., Path]
+Opener = Callable[..., Watched]
+SCRIPT = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+HOSTILE = f"{SCRIPT}\"'&amp;{{{{7*7}}}}"
+
+
+@pytest.fixture
+def report(write_experiment: Writer) -> Path:
+    root = write_experiment()
+    add_gallery(root)
+    return write_report(root)
+
+
+def test_everything_is_drawn_and_nothing_is_asked_for(report: Path, open_page: Opener) -> None:
+    watched = open_page(report.as_uri())
+    assert watched.draw_all() >= 5
+    assert watched.page.locator(".js-plotly-plot .main-svg").count() >= 5
+    assert watched.requests[0].startswith("file:")
+    assert {url.split(":")[0] for url in watched.requests} <= {"file", "data", "blob"}
+
+
+def test_a_report_with_its_assets_beside_it_is_the_same(write_experiment: Writer, open_page: Opener) -> None:
+    watched = open_page(write_report(write_experiment(), assets=True).as_uri())
+    assert watched.draw_all() >= 4
+
+
+def test_a_column_is_sorted_by_a_click_and_by_the_keyboard(report: Path, open_page: Opener) -> None:
+    page = open_page(report.as_uri()).page
+    table = page.locator("table.sortable").first
+    head = table.locator("thead tr").last.locator("th").nth(3)
+
+    def column() -> list[float]:
+        cells = table.locator("tbody tr td:nth-child(4)").all_text_contents()
+        return [float(text.split()[0]) for text in cells]
+
+    head.locator("button").click()
+    assert column() == sorted(column(), reverse=True) and head.get_attribute("aria-sort") == "descending"
+    head.locator("button").focus()
+    page.keyboard.press("Enter")
+    assert column() == sorted(column()) and head.get_attribute("aria-sort") == "ascending"
+
+
+def test_the_gallery_shows_right_and_wrong_and_can_be_narrowed(report: Path, open_page: Opener) -> None:
+    page = open_page(report.as_uri()).page
+    gallery = page.locator(".gallery")
+    gallery.scroll_into_view_if_needed()
+    assert gallery.locator(".query").count() == 3
+    assert gallery.locator(".tile.right").count() == gallery.locator(".tile.wrong").count() == 3 * 4
+    wrong = gallery.locator(".tile.wrong img").first
+    assert (wrong.get_attribute("alt") or "").startswith("wrong: class 1, similarity 0.5")
+    page.wait_for_function("document.querySelector('.gallery .tile.large img').naturalWidth === 16")
+    gallery.locator("select").first.select_option("differs")
+    assert gallery.locator(".query").count() == 1
+    gallery.locator("select").last.select_option("triplet")
+    assert gallery.locator(".answers > span").all_text_contents() == ["triplet"]
+
+
+def test_a_point_of_the_map_shows_its_picture(report: Path, open_page: Opener) -> None:
+    watched = open_page(report.as_uri())
+    page = watched.page
+    figure = page.locator("#map + .card figure.plot")
+    figure.scroll_into_view_if_needed()
+    page.wait_for_function("document.querySelector('#map + .card figure.plot').dataset.drawn === 'yes'")
+    page.wait_for_timeout(300)
+    point = figure.locator(".scatterlayer .point").first.bounding_box()
+    assert point is not None
+    page.mouse.move(point["x"] + point["width"] / 2, point["y"] + point["height"] / 2)
+    page.wait_for_selector(".hover-picture:visible")
+    assert "class" in page.locator(".hover-picture").inner_text()
+    assert page.evaluate("document.querySelector('.hover-picture img').naturalWidth") == 16
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_can_be_read_and_controls_have_names(report: Path, open_page: Opener, scheme: str) -> None:
+    page = open_page(report.as_uri(), color_scheme=scheme).page
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    assert page.evaluate(CONTRAST) == []
+    assert page.evaluate(NAMELESS) == []
+    light = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (light == "rgb(245, 248, 251)") == (scheme == "light")
+
+
+def test_a_telephone_can_show_it(report: Path, open_page: Opener) -> None:
+    watched = open_page(report.as_uri(), width=390)
+    watched.draw_all()
+    assert watched.overflow() == 0
+
+
+def test_focus_can_be_seen_and_the_content_be_skipped_to(report: Path, open_page: Opener) -> None:
+    page = open_page(report.as_uri()).page
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    page.keyboard.press("Tab")
+    style: Any = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert style == "solid"
+
+
+def test_hostile_names_do_no_harm(write_experiment: Writer, open_page: Opener) -> None:
+    """Whatever names, hyperparameters and reasons hold, it is shown as text."""
+    name = HOSTILE.replace("/", "")
+    root = write_experiment(means={name: 0.5, "\u05d0\u05d1": 0.4, "untrained": 0.1})
+    add_gallery(root, names=SCRIPT + "\u202e{}")
+    index = json.loads((root / "experiment.json").read_text())
+    for file in root.glob("searches/*/trial-*.json"):
+        trial = json.loads(file.read_text())
+        trial["hyperparameters"] = {HOSTILE: 0.5, "other": HOSTILE}
+        trial["reason"] = SCRIPT if trial["reason"] else ""
+        file.write_text(json.dumps(trial))
+    index["notes"] = [SCRIPT]
+    index["split"] = SCRIPT
+    (root / "experiment.json").write_text(json.dumps(index))
+    Store(root).index()
+    watched = open_page(write_report(root).as_uri())
+    page = watched.page
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    watched.draw_all()
+    assert page.locator("main img[src=x], main script:not([type])").count() == 0
+    assert name in page.locator("table").first.inner_text()
+    assert "49" not in page.locator("table").first.inner_text(), "no template is run"
