@@ -32,7 +32,7 @@ EXAMPLES = {
     "study toy-lines": "levelfield study toy-lines",
     "data fetch": "levelfield data fetch cub200 --root data",
     "data check": "levelfield data check folder --root photos",
-    "data shift": "levelfield data shift cub200 --root data --out shift.csv",
+    "data shift": "levelfield data shift cub200 --root data --out shift",
     "data overlap": "levelfield data overlap cub200 --root data",
     "data prepare": "levelfield data prepare cub200 --root data",
     "presets list": "levelfield presets list",
