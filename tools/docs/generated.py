@@ -17,6 +17,7 @@ import loss_pictures
 from levelfield.files import cache_folder, write_bytes
 from levelfield.losses import LossCard
 from levelfield.registry import Entry
+from levelfield.space import describe
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -129,7 +130,7 @@ def _loss_page(entry: Entry[LossCard]) -> str:
         if name in ("num_classes", "embedding_size", "seed"):
             continue
         default = "" if parameter.default is parameter.empty else f"`{parameter.default!r}`"
-        searched = str(card.space.get(name, "")).replace("|", "\\|")
+        searched = describe(card.space[name]).replace("|", "\\|") if name in card.space else ""
         lines.append(f"| `{name}` | {default} | {f'`{searched}`' if searched else ''} |")
     takes = f"a miner's {card.tuples}" if card.tuples else "no miner"
     lines += ["", f"Kind: {card.kind}; takes {takes}; works on {card.embedding} embeddings."]

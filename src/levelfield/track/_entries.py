@@ -89,7 +89,10 @@ class Reader:
             if run_id not in self._places:
                 if not (folder.path / "spec.json").exists():
                     continue
-                self._places[run_id] = self._place(index, folder.spec())
+                place = self._place(index, folder.spec())
+                if place is None and not all(self._searches.values()):
+                    continue  # its search is not on record yet
+                self._places[run_id] = place
             if (place := self._places[run_id]) is not None:
                 yield place, folder
 
