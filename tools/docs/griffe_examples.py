@@ -1,4 +1,4 @@
-"""Our docstrings end in ``Example:``, which Google's style calls ``Examples:``; readers see code either way."""
+"""Our docstrings end in ``Example:``, which Google's style calls ``Examples:``; both are shown as code."""
 
 from __future__ import annotations
 
