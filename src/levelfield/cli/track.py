@@ -26,13 +26,14 @@ def track(
     """Tell a tracker what it does not know yet: after a run without one, or when it was down."""
     from levelfield.config import TrackSpec
     from levelfield.errors import UsageError
-    from levelfield.track import folder_of, send_records
+    from levelfield.track import how_to_look, send_records
 
     options = dict(text.partition("=")[::2] for text in option or ())
     if options and len(to) > 1:
         raise UsageError("--option belongs to one tracker; give one --to at a time")
     for name in to:
-        told = send_records(folder, TrackSpec.model_validate({"name": name, **options}), plugins=plugin or ())
+        spec = TrackSpec.model_validate({"name": name, **options})
+        told = send_records(folder, spec, plugins=plugin or ())
         print(f"{name}: {told} entries sent" if told else f"{name}: knows everything already")
-        if name == "tensorboard" and "logdir" not in options:
-            print(f"Look at them: tensorboard --logdir {folder_of(folder) / name}")
+        if look := how_to_look(folder, spec):
+            print(f"Look at it: {look}")

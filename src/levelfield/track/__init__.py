@@ -2,7 +2,7 @@
 
 from levelfield.track._entry import Entry, Point, Tracker
 from levelfield.track._registry import TrackerCard, check, register, registry
-from levelfield.track._send import folder_of, send_records
+from levelfield.track._send import folder_of, how_to_look, send_records
 from levelfield.track._watch import watching
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "TrackerCard",
     "check",
     "folder_of",
+    "how_to_look",
     "register",
     "registry",
     "send_records",

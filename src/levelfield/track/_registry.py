@@ -12,9 +12,15 @@ from levelfield.registry import Card, Registry
 
 @dataclass(frozen=True, kw_only=True)
 class TrackerCard(Card):
-    """What is known of a tracker; ``package`` is what must be installed, by the extra of the same name."""
+    """What is known of a tracker.
+
+    Attributes:
+        package: What must be installed, by the extra of the same name.
+        look: The command that shows what it keeps in ``{folder}``, where its options send it nowhere else.
+    """
 
     package: str = ""
+    look: str = ""
 
 
 registry: Registry[TrackerCard] = Registry(

@@ -30,6 +30,16 @@ def folder_of(root: Path) -> Path:
     return root / "tracking"
 
 
+def how_to_look(root: Path, spec: TrackSpec) -> str:
+    """The command that shows what a tracker keeps beside the records; empty if it keeps it elsewhere.
+
+    Example:
+        >>> how_to_look(Path("runs/mine"), TrackSpec(name="tensorboard"))
+        'tensorboard --logdir runs/mine/tracking/tensorboard'
+    """
+    return "" if spec.options else registry[spec.name].card.look.format(folder=folder_of(root) / spec.name)
+
+
 def folder_id(root: Path) -> str:
     """A name for this folder of records, drawn once; it stays when the folder is moved."""
     file = folder_of(root) / "folder.json"

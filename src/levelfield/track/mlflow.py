@@ -16,7 +16,7 @@ LONGEST_VALUE = 500  # characters of a parameter, which older servers take
 ENDINGS = {"complete": "FINISHED", "failed": "FAILED", "pruned": "KILLED"}
 
 
-@register("mlflow", package="mlflow")
+@register("mlflow", package="mlflow", look="mlflow server --backend-store-uri sqlite:///{folder}/mlflow.db")
 class MLflow:
     """One MLflow experiment; methods, trials and folds are nested runs, the report is an artefact.
 

@@ -12,7 +12,7 @@ from levelfield.track._registry import register
 SESSION = "_hparams_/session_start_info"  # the tag under which TensorBoard looks for hyperparameters
 
 
-@register("tensorboard", package="tensorboard")
+@register("tensorboard", package="tensorboard", look="tensorboard --logdir {folder}")
 class TensorBoard:
     """Curves and scores as scalars, trials with their hyperparameters: `tensorboard --logdir FOLDER`.
 

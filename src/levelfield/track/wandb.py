@@ -14,7 +14,7 @@ from levelfield.track._registry import register
 Mode = Literal["auto", "online", "offline"]
 
 
-@register("wandb", package="wandb")
+@register("wandb", package="wandb", look="wandb sync {folder}/wandb/offline-run-*")
 class Wandb:
     """One project, grouped by method, with the kind of entry as job type; the report is an artefact.
 
