@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from levelfield.protocol._resolve import Resolved, resolve
     from levelfield.protocol._run import Progress, run
     from levelfield.protocol._search import search_id
+    from levelfield.protocol._study import ExportedStudy, export_study
     from levelfield.protocol._sweep import (
         Factor,
         SweepPoint,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "ExportedStudy",
     "Factor",
     "MethodPlan",
     "Plan",
@@ -34,6 +36,7 @@ __all__ = [
     "Resolved",
     "SweepPoint",
     "export_model",
+    "export_study",
     "factors_of",
     "importance",
     "parse_factor",
@@ -55,6 +58,7 @@ _HOMES = {
     "_resolve": ("Resolved", "resolve"),
     "_run": ("Progress", "run"),
     "_search": ("search_id",),
+    "_study": ("ExportedStudy", "export_study"),
     "_sweep": ("Factor", "SweepPoint", "factors_of", "parse_factor", "run_sweep", "sweep_points"),
 }
 
