@@ -99,6 +99,7 @@ FIELDS: dict[str, tuple[Any, str]] = {
     "engine.device": ("meta", ""),
     "engine.loaders": (3, ""),
     "engine.recompute": (True, ""),
+    "track.name": ("tensorboard", ""),
 }
 OPTIONS: dict[str, tuple[Any, str]] = {
     "dataset.samples": (7, "FRS"),
@@ -311,6 +312,8 @@ def with_value(values: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         return values | {section: with_value(values[section], field, value)}
     if not field:
         return values | {section: value}
+    if section == "track":
+        return values | {"track": [{field: value}]}
     if section == "methods":
         return values | {"methods": [values["methods"][0] | {field: value}]}
     return values | {section: values.get(section, {}) | {field: value}}

@@ -294,6 +294,10 @@ class EngineSpec(Plugin):
     )
 
 
+class TrackSpec(Plugin):
+    """A tool that shows runs while they go on; further keys are its options. No part of any identity."""
+
+
 class Experiment(Section):
     """One comparison: the protocol, held equal, and the methods.
 
@@ -321,8 +325,18 @@ class Experiment(Section):
     search: SearchSpec = SearchSpec()
     confirm: ConfirmSpec = ConfirmSpec()
     engine: EngineSpec = EngineSpec()
+    track: tuple[TrackSpec, ...] = ()
 
-    @field_validator("methods", mode="before")
+    @field_validator("track")
+    @classmethod
+    def _each_once(cls, value: tuple[TrackSpec, ...]) -> tuple[TrackSpec, ...]:
+        names = [spec.name for spec in value]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"tracker {twice[0]} is listed twice; leave one of them out")
+        return value
+
+    @field_validator("methods", "track", mode="before")
     @classmethod
     def _bare_names(cls, value: Any) -> Any:
         """``methods: [triplet]`` is short for ``methods: [{name: triplet}]``."""
@@ -352,6 +366,12 @@ class Experiment(Section):
         from levelfield.config import _load
 
         return _load.build(values, origin="experiment")
+
+    def tracked_by(self, *names: str) -> Experiment:
+        """The experiment with these trackers too; those that it names already keep their options."""
+        known = {spec.name for spec in self.track}
+        more = tuple(TrackSpec(name=name) for name in dict.fromkeys(names) if name not in known)
+        return self.model_copy(update={"track": (*self.track, *more)})
 
     def method(self, name: str) -> MethodSpec:
         """The method called ``name``."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from levelfield.protocol._resolve import Resolved, resolve
     from levelfield.protocol._run import run
     from levelfield.protocol._search import search_id
+    from levelfield.protocol._study import ExportedStudy, export_study
     from levelfield.protocol._sweep import (
         Factor,
         SweepPoint,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Board",
     "Event",
+    "ExportedStudy",
     "Factor",
     "MethodPlan",
     "Plan",
@@ -38,6 +40,7 @@ __all__ = [
     "Row",
     "SweepPoint",
     "export_model",
+    "export_study",
     "factors_of",
     "importance",
     "parse_factor",
@@ -60,6 +63,7 @@ _HOMES = {
     "_progress": ("Board", "Event", "Progress", "Row"),
     "_run": ("run",),
     "_search": ("search_id",),
+    "_study": ("ExportedStudy", "export_study"),
     "_sweep": ("Factor", "SweepPoint", "factors_of", "parse_factor", "run_sweep", "sweep_points"),
 }
 

@@ -28,7 +28,7 @@ from levelfield.records import (
     TrunkIdentity,
 )
 from levelfield.registry import Registry, load_plugin_file, loaded_entry_points, plugin_digest_now
-from levelfield.seeds import seed_for
+from levelfield.seeds import run_seed
 from levelfield.space import Value
 from levelfield.train import (
     PluginFile,
@@ -119,7 +119,7 @@ class Resolved:
 
     def seed(self, stage: str, number: int, fold: int) -> int:
         """The seed of a run: the same for every method, so that luck is shared too."""
-        return seed_for(self.experiment.seed, stage, number, fold, *self.repeat_name)
+        return run_seed(self.experiment.seed, stage, number, fold, repeat=self.repeat)
 
 
 def resolve(experiment: Experiment) -> Resolved:

@@ -319,7 +319,7 @@ class Provenance(Environment):
 
 
 def experiment_record(experiment: Experiment) -> dict[str, Any]:
-    """The experiment as records hold it: without engine, plug-in paths and addresses.
+    """The experiment as records hold it: without engine, trackers, plug-in paths and addresses.
 
     Example:
         >>> from levelfield.config import Experiment
@@ -329,5 +329,5 @@ def experiment_record(experiment: Experiment) -> dict[str, Any]:
     """
     return experiment.model_dump(
         mode="json",
-        exclude={"engine": True, "plugins": True, "dataset": {"root"}, "search": {"storage"}},
+        exclude={"engine": True, "track": True, "plugins": True, "dataset": {"root"}, "search": {"storage"}},
     )

@@ -71,6 +71,7 @@ IDENTITY: tuple[Scope, ...] = (
     Scope("confirm.gallery", (), "pictures to look at; no score depends on them"),
     Scope("name, preset", (), "what a preset says counts by its values"),
     Scope("engine", (), "where runs execute, who reads; threads and device are recorded with each run"),
+    Scope("track", (), "tools that look on; they read records and write none"),
     Scope("algorithm", _TRAINING, "counts up when levelfield itself changes what such a run computes"),
     Scope("version of pytorch-metric-learning, timm", _TRAINING, "only of runs that use `pml:` or `timm:`"),
     Scope(
