@@ -12,6 +12,7 @@ import contextlib
 import math
 import os
 import platform
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,6 +44,7 @@ from levelfield.train import available_cores
 TRIES = 3  # of a task whose process dies
 LOST_MACHINES = 10  # that a task may have been on
 SPARE = 1.25  # tasks held for each place, so that no place waits for the driver
+REACH_SECONDS = 10.0
 LOOK_SECONDS = 2.0  # between two looks at mailbox and machines
 SAME_EVERYWHERE = ("torch", "torchvision", "timm", "numpy", "optuna", "pillow")
 
@@ -334,6 +336,7 @@ def _connected(ray: ModuleType, address: str) -> Iterator[None]:
     options: dict[str, Any] = (
         {"num_cpus": available_cores(), "include_dashboard": False} if address == "local" else {}
     )
+    _check_reachable(address)
     try:
         ray.init(address=address, runtime_env=code, log_to_driver=False, logging_level="ERROR", **options)
     except (ConnectionError, RuntimeError, OSError, ValueError, TimeoutError) as error:
@@ -346,6 +349,20 @@ def _connected(ray: ModuleType, address: str) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def _check_reachable(address: str) -> None:
+    """Refuse an address where nobody listens at once: Ray itself would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=REACH_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise RunError(
+            f"cannot join the Ray cluster at {address} ({error}); start one with `ray start --head`, or set "
+            "engine.address"
+        ) from error
 
 
 @contextmanager
