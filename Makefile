@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test lint types tests docs notebooks format clean
+.PHONY: demo test lint types tests site docs notebooks format clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
@@ -20,7 +20,11 @@ types: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
 tests: $(VENV)/.installed-dev
+	@test -n "$$LEVELFIELD_CHROMIUM" || command -v chromium >/dev/null || command -v google-chrome >/dev/null || echo "no chromium: the pages are not tested in a browser; apt-get install chromium, or set LEVELFIELD_CHROMIUM"
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal --cov --cov-report=term:skip-covered
+
+site: $(VENV)/.installed
+	$(BIN)/levelfield site results -o site
 
 docs: $(VENV)/.installed-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -220,10 +220,11 @@ def my_method():
     ),
     "engine": (
         """
-from levelfield.engine import Engine
+from contextlib import nullcontext
+from levelfield.engine import ThisProcess
 @lf.engine.register("mine")
 def mine(*, workers: int = 0, queue: str = "short"):
-    return Engine().open()
+    return nullcontext(ThisProcess())
 """,
         "",
     ),

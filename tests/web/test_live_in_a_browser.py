@@ -186,9 +186,11 @@ def test_a_picture_finds_its_like_and_a_click_searches_on(
         hits = page.locator("#answers section").first.locator("li")
         assert hits.count() == 6
         assert "0003.png" in hits.first.inner_text() and "1.000" in hits.first.inner_text()
-        page.wait_for_function("document.querySelector('ol.hits img').naturalWidth > 0")
+        page.wait_for_function("() => document.querySelector('ol.hits img').naturalWidth > 0")
         hits.filter(has_text="0004.png").get_by_role("button").click()
-        page.wait_for_function("document.querySelector('ol.hits li .name').textContent.includes('0004.png')")
+        page.wait_for_function(
+            "() => document.querySelector('ol.hits li .name').textContent.includes('0004.png')"
+        )
         assert page.evaluate(CONTRAST) == [] and page.evaluate(NAMELESS) == []
 
 
@@ -202,6 +204,6 @@ def test_a_file_that_is_no_picture_gets_one_clear_line(
         page = watched.page
         for name, words in (("text.png", "picture"), ("huge.png", "pixels")):
             page.locator("#picture").set_input_files(tmp_path / name)
-            page.wait_for_function(f"document.getElementById('status').textContent.includes('{words}')")
+            page.wait_for_function(f"() => document.getElementById('status').textContent.includes('{words}')")
         assert page.locator("ol.hits").count() == 0
         watched.problems = [problem for problem in watched.problems if "422" not in problem]  # the refusals

@@ -64,7 +64,7 @@ def test_the_gallery_shows_right_and_wrong_and_can_be_narrowed(report: Path, ope
     assert gallery.locator(".tile.right").count() == gallery.locator(".tile.wrong").count() == 3 * 4
     wrong = gallery.locator(".tile.wrong img").first
     assert (wrong.get_attribute("alt") or "").startswith("wrong: class 1, similarity 0.5")
-    page.wait_for_function("document.querySelector('.gallery .tile.large img').naturalWidth === 16")
+    page.wait_for_function("() => document.querySelector('.gallery .tile.large img').naturalWidth === 16")
     gallery.locator("select").first.select_option("differs")
     assert gallery.locator(".query").count() == 1
     gallery.locator("select").last.select_option("triplet")
@@ -76,7 +76,7 @@ def test_a_point_of_the_map_shows_its_picture(report: Path, open_page: Opener) -
     page = watched.page
     figure = page.locator("#map + .card figure.plot")
     figure.scroll_into_view_if_needed()
-    page.wait_for_function("document.querySelector('#map + .card figure.plot').dataset.drawn === 'yes'")
+    page.wait_for_function("() => document.querySelector('#map + .card figure.plot').dataset.drawn === 'yes'")
     page.wait_for_timeout(300)
     point = figure.locator(".scatterlayer .point").first.bounding_box()
     assert point is not None
@@ -132,4 +132,4 @@ def test_hostile_names_do_no_harm(write_experiment: Writer, open_page: Opener) -
     watched.draw_all()
     assert page.locator("main img[src=x], main script:not([type])").count() == 0
     assert name in page.locator("table").first.inner_text()
-    assert "49" not in page.locator("table").first.inner_text(), "no template is run"
+    assert "{{7*7}}" in page.locator("table").first.inner_text(), "no template is run"

@@ -45,6 +45,7 @@ from levelfield.errors import LevelfieldError, did_you_mean
 
 # Typer brings its own copy of click, or uses the installed one, by its version; this is the one in use.
 _CommandLineError: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+INTERRUPTED = 130
 
 COMPLETING = "_LEVELFIELD_COMPLETE"  # set by the scripts that --install-completion writes
 
@@ -121,11 +122,13 @@ def run_app(arguments: list[str]) -> int:
             raise
         return _explain_exit(error)
     except (KeyboardInterrupt, typer.Abort):
-        return _say("stopped; give the same command again to go on where it was", 130)
+        code = INTERRUPTED
     except Exception as error:
         if debug:
             raise
         return _say(f"unexpected {type(error).__name__}: {error} (--debug shows where)", 1)
+    if code == INTERRUPTED:  # by an error above, or already made an exit code by typer
+        return _say("stopped; give the same command again to go on where it was", INTERRUPTED)
     return code if isinstance(code, int) else 0
 
 

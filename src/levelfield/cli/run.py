@@ -15,12 +15,14 @@ SetOption = Annotated[
     list[str] | None, typer.Option("--set", help="Override a value: --set search.trials=10 (repeatable).")
 ]
 OutOption = Annotated[Path | None, typer.Option("--out", help="Folder of records; runs/NAME by default.")]
-QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress bars.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 TrackOption = Annotated[
     list[str] | None,
     typer.Option("--track", help="Show it in tensorboard, mlflow or wandb as well (repeatable)."),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the results as JSON and nothing else.")]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Results as JSON on stdout, progress as JSON lines on stderr.")
+]
 
 
 def run(
@@ -39,7 +41,8 @@ def run(
     ] = False,
 ) -> None:
     """Search, select, confirm and report; give the same command again to go on after an interruption."""
-    from levelfield.cli._show import bars, carry_out
+    from levelfield.cli._progress import progress
+    from levelfield.cli._show import carry_out
     from levelfield.config import Experiment
 
     experiment = Experiment.load(file, tuple(overrides or ()))
@@ -52,8 +55,8 @@ def run(
         return
     from levelfield import app
 
-    with bars(quiet=quiet) as progress:
-        root = app.run(experiment, out, progress=progress, search_only=True)
+    with progress(quiet=quiet, as_json=as_json) as shown:
+        root = app.run(experiment, out, progress=shown, search_only=True)
     print(f"Every search is finished; records: {root}")
 
 

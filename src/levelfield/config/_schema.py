@@ -281,7 +281,9 @@ class EngineSpec(Plugin):
     """Where runs execute. No part of a run's identity."""
 
     name: str = "local"
-    workers: int = Field(default=1, ge=0, le=1024, description="processes; 0 = in this process")
+    workers: Annotated[int, Field(ge=0, le=1024)] | Literal["auto"] = Field(
+        default=1, description="runs at once; 0 = in this process, auto = as many as cores or GPUs allow"
+    )
     threads: int = Field(default=1, ge=1, le=1024, description="CPU threads of each run")
     device: str = Field(default="auto", description="cuda, mps or cpu; auto takes the first that is there")
     loaders: Annotated[int, Field(ge=0, le=256)] | Literal["auto"] = Field(

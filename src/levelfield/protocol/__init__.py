@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from levelfield.protocol._export import export_model
     from levelfield.protocol._importance import importance, searched_space
     from levelfield.protocol._plan import MethodPlan, Plan, plan
+    from levelfield.protocol._progress import Board, Event, Progress, Row
     from levelfield.protocol._reproduce import Reproduction, reproduce
     from levelfield.protocol._resolve import Resolved, resolve
-    from levelfield.protocol._run import Progress, run
+    from levelfield.protocol._run import run
     from levelfield.protocol._search import search_id
     from levelfield.protocol._study import ExportedStudy, export_study
     from levelfield.protocol._sweep import (
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "Board",
+    "Event",
     "ExportedStudy",
     "Factor",
     "MethodPlan",
@@ -34,6 +37,7 @@ __all__ = [
     "Progress",
     "Reproduction",
     "Resolved",
+    "Row",
     "SweepPoint",
     "export_model",
     "export_study",
@@ -56,7 +60,8 @@ _HOMES = {
     "_plan": ("MethodPlan", "Plan", "plan"),
     "_reproduce": ("Reproduction", "reproduce"),
     "_resolve": ("Resolved", "resolve"),
-    "_run": ("Progress", "run"),
+    "_progress": ("Board", "Event", "Progress", "Row"),
+    "_run": ("run",),
     "_search": ("search_id",),
     "_study": ("ExportedStudy", "export_study"),
     "_sweep": ("Factor", "SweepPoint", "factors_of", "parse_factor", "run_sweep", "sweep_points"),

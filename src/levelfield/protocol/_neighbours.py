@@ -68,7 +68,7 @@ def nearest_neighbours(
     itself = len(np.intersect1d(asked, searched)) > 0
     count = min(NEAREST, len(searched) - itself)
     nearest, similarity = [], []
-    for rows in torch.from_numpy(asked).split(block):
+    for rows in torch.split(torch.from_numpy(asked), block):
         cosines = points[rows] @ points[among].T
         cosines[among[None, :] == rows[:, None]] = -torch.inf
         found = cosines.topk(count, dim=1)
@@ -93,7 +93,8 @@ def main_directions(vectors: Tensor, count: int) -> Tensor:
     _, _, directions = torch.linalg.svd(centred, full_matrices=False)
     directions = directions[:count]
     largest = directions.abs().argmax(dim=1, keepdim=True)
-    return (centred @ (directions * directions.gather(1, largest).sign()).T).float()
+    along: Tensor = centred @ (directions * directions.gather(1, largest).sign()).T
+    return along.float()
 
 
 def has_all(keys: Iterable[str]) -> bool:

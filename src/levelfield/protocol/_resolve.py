@@ -34,7 +34,6 @@ from levelfield.train import (
     PluginFile,
     Resources,
     build_embedder,
-    choose_device,
     choose_loaders,
     choose_precision,
 )
@@ -127,7 +126,7 @@ def resolve(experiment: Experiment) -> Resolved:
     """Check the experiment against the registries and the data, before anything is computed."""
     plugins = [PluginFile(path, _load_plugin(path)) for path in experiment.plugins]
     _check_names(experiment)
-    device = choose_device(experiment.engine.device)
+    device = engine.device_of(experiment.engine)
     precision = choose_precision(experiment.training.precision, device)
     training = experiment.training.model_copy(update={"precision": precision})
     experiment = experiment.model_copy(update={"training": training})

@@ -30,12 +30,13 @@ FileName = Annotated[str, AfterValidator(_within_its_folder)]
 
 
 class RunResult(Record):
-    """How a run ended. Nothing in it depends on time or machine.
+    """How a run ended. Nothing in it depends on time or machine, unless it "failed".
 
+    "diverged": the loss or a score was not finite. "failed": its process died each time that it was tried.
     ``collapse`` says what went wrong in a run that learned nothing, and the likely cause.
     """
 
-    status: Literal["complete", "diverged"]
+    status: Literal["complete", "diverged", "failed"]
     reason: str = ""
     best_epoch: int = 0
     last_epoch: int = 0

@@ -67,23 +67,23 @@ def confusions_table(evidence: Evidence) -> Table | None:
     gallery = Store(evidence.root).gallery()
     if gallery is None:
         return None
-    shares = {
-        method: confusion_shares(evidence, gallery, method)
-        for method in (result.method for result in evidence.comparison.trained)
-        if method in gallery.confirmations and method in evidence.confirmations
-    }
-    shares = {method: found for method, found in shares.items() if found is not None}
+    shares: dict[str, dict[tuple[int, int], float]] = {}
+    for method in (result.method for result in evidence.comparison.trained):
+        if method in gallery.confirmations and method in evidence.confirmations:
+            found = confusion_shares(evidence, gallery, method)
+            if found is not None:
+                shares[method] = found
     if not shares:
         return None
-    total: Counter[tuple[int, int]] = Counter()
-    for found in shares.values():
-        total.update(found or {})
+    pairs = {pair for found in shares.values() for pair in found}
+    means = {pair: float(np.mean([found.get(pair, 0.0) for found in shares.values()])) for pair in pairs}
+    worst = sorted(pairs, key=lambda pair: (-means[pair], pair))[:MOST_CONFUSIONS]
     names = class_names(gallery)
     rows = []
-    for (asked, answered), _ in total.most_common(MOST_CONFUSIONS):
-        values = [(found or {}).get((asked, answered), 0.0) for found in shares.values()]
-        cells = [Cell(f"{100 * value:.1f}", value=value) for value in (float(np.mean(values)), *values)]
-        rows.append(Row((Cell(names[asked]), Cell(names[answered]), *cells)))
+    for pair in worst:
+        values = [means[pair], *(found.get(pair, 0.0) for found in shares.values())]
+        cells = [Cell(f"{100 * value:.1f}", value=value) for value in values]
+        rows.append(Row((Cell(names[pair[0]]), Cell(names[pair[1]]), *cells)))
     columns = (
         Column("query of", left=True),
         Column("taken for", left=True),
@@ -93,7 +93,9 @@ def confusions_table(evidence: Evidence) -> Table | None:
     return Table(columns, tuple(rows))
 
 
-def confusion_shares(evidence: Evidence, gallery: Gallery, method: str) -> Counter[tuple[int, int]] | None:
+def confusion_shares(
+    evidence: Evidence, gallery: Gallery, method: str
+) -> dict[tuple[int, int], float] | None:
     """By pair of classes: the share of the first one's neighbours that belong to the second."""
     found = evidence.confirmations[method].neighbours()
     if found is None:
@@ -102,13 +104,13 @@ def confusion_shares(evidence: Evidence, gallery: Gallery, method: str) -> Count
     asked, answered = labels[found.queries], labels[found.rows]
     total = Counter(asked.tolist())
     wrong = Counter(
-        pair
+        (own, other)
         for own, line in zip(asked.tolist(), answered.tolist(), strict=True)
-        for pair in ((own, other) for other in line)
-        if pair[0] != pair[1]
+        for other in line
+        if own != other
     )
     k = found.rows.shape[1]
-    return Counter({pair: count / (k * total[pair[0]]) for pair, count in wrong.items()})  # type: ignore[misc]
+    return {pair: count / (k * total[pair[0]]) for pair, count in wrong.items()}
 
 
 def class_names(gallery: Gallery | None) -> Mapping[int, str]:

@@ -13,11 +13,11 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Literal
 
-from levelfield.compare import Comparison, Measure, collect
 from levelfield.errors import LevelfieldError, UsageError
-from levelfield.records import Index, Store, Trial
+from levelfield.records import Index, Measure, Store, Trial
 
 DEPTH = 3  # folders between a root and an experiment
 RECENT_SECONDS = 120.0  # where the system does not tell who holds a lock
@@ -249,14 +249,13 @@ def read_state(
 
 def _methods(folder: Path, index: Index, trials: dict[Path, Trial]) -> Iterator[MethodState]:
     store, experiment = Store(folder), index.experiment
-    comparison = collect(folder) if index.selections else None
     selects = index.measure(experiment.training.metric)
     sign = -1.0 if selects is not None and selects.higher_is_better is False else 1.0
     for method in experiment.methods:
         searches = index.searches.get(method.name, ())
         found = [trial for search in searches for trial in known_trials(store, search, trials)]
         scores = [sign * trial.score for trial in found if trial.score is not None]
-        reruns, score = _tested(comparison, method.name)
+        reruns, score = _tested(store, index, method.name)
         searched = experiment.hyperparameters == "search"
         yield MethodState(
             name=method.name,
@@ -281,18 +280,20 @@ def known_trials(store: Store, search: str, known: dict[Path, Trial]) -> list[Tr
         found.append(trial)
 
 
-def _tested(comparison: Comparison | None, method: str) -> tuple[int, float | None]:
-    """How many reruns are recorded, and their mean; a method that failed for good counts as done."""
-    results = [] if comparison is None else [r for r in comparison.trained if r.method == method]
-    if comparison is None or not results:
-        return 0, None
-    result = results[0]
-    reruns = sum(
-        comparison.experiment.confirm.reruns if repeat.selection.failed else len(repeat.reruns)
-        for repeat in result.repeats
-    )
-    interval = result.interval("concatenated", comparison.main_metric)
-    return reruns, float(interval.mean) if interval.n else None
+def _tested(store: Store, index: Index, method: str) -> tuple[int, float | None]:
+    """How many reruns are recorded, and their mean; a search that failed for good counts as done."""
+    count, means, experiment = 0, [], index.experiment
+    metrics = experiment.metrics
+    metric = experiment.training.metric if experiment.training.metric in metrics else metrics[-1]
+    for name in index.selections.get(method, ()):
+        reruns = store.reruns(name.rpartition("-")[2], experiment.confirm.reruns)
+        if not reruns and store.selection(name).failed:
+            count += experiment.confirm.reruns
+        count += len(reruns)
+        scores = [rerun.concatenated[metric] for rerun in reruns.values() if metric in rerun.concatenated]
+        if scores:
+            means.append(fmean(scores))
+    return count, fmean(means) if means else None
 
 
 def _main_measure(index: Index) -> Measure | None:

@@ -51,7 +51,9 @@ def make_app(
         hosts: Names under which the server may be asked, besides those of this machine.
         search: The search box, if there is an index to search.
     """
-    pages = _Pages(Catalogue(roots), search)
+    catalogue = Catalogue(roots)
+    catalogue.states()  # the first look takes longest; nobody should wait for it
+    pages = _Pages(catalogue, search)
     routes = [
         Route("/", pages.home),
         Route("/list", pages.listing),
