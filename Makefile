@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test lint types tests site format clean
+.PHONY: demo test lint types tests site docs notebooks format clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
@@ -25,6 +25,13 @@ tests: $(VENV)/.installed-dev
 
 site: $(VENV)/.installed
 	$(BIN)/levelfield site results -o site
+
+docs: $(VENV)/.installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "The site: build/site/index.html"
+
+notebooks: $(VENV)/.installed-dev
+	$(BIN)/python tools/docs/notebooks.py
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff format .

@@ -27,6 +27,28 @@ def prepare(document: str, names: dict[str, Any]) -> None:
         names |= {"model": torch.nn.Linear(8, 128)}
     if document == "docs/search.md":
         write_index()
+    if document in RECORDS:
+        from levelfield.protocol import export_study
+        from made_experiments import written
+
+        name = RECORDS[document]
+        means = {"contrastive": 0.5, "triplet": 0.4, "untrained": 0.1}
+        export_study([written(Path("runs") / name, name=name, means=means)], "study.db")
+
+
+# Documents whose Python blocks read the records of an experiment of this name.
+RECORDS = {"docs/start.md": "first", "docs/guides/pandas-and-optuna.md": "mine"}
+
+
+def write_photos(folder: Path) -> None:
+    """Pictures of eight classes, and one to search with."""
+    from PIL import Image
+
+    for number in range(48):
+        home = folder / f"kind {number % 8}"
+        home.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (40, 40), (30 * (number % 8), 5 * number, 10)).save(home / f"{number}.png")
+    Image.new("RGB", (40, 40), (99, 99, 10)).save("photo.jpg")
 
 
 def write_index() -> None:
@@ -55,7 +77,11 @@ def prepare_folder(document: str, small: Callable[[list[str]], list[str]]) -> No
     from levelfield.cli._app import run_app
     from made_experiments import written
 
-    if document == "docs/metrics.md":
+    if document in ("README.md", "docs/guides/own-photos.md", "docs/guides/search-your-photos.md"):
+        write_photos(Path("photos"))
+    if document == "docs/guides/pandas-and-optuna.md":
+        written(Path("runs/mine"), name="mine", means={"contrastive": 0.5, "triplet": 0.4, "untrained": 0.1})
+    if document in ("docs/metrics.md", "docs/guides/score-embeddings.md"):
         generator = np.random.default_rng(0)
         labels = np.arange(200) // 10
         embeddings = generator.normal(size=(200, 8)) + labels[:, None]

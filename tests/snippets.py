@@ -27,7 +27,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SHELL = ("sh", "console")
 FENCE = re.compile(
     r"(?:^<!-- (?P<mark>file|not run): (?P<said>[^\n]*?) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$",
@@ -45,6 +45,7 @@ TINY = {
     "dataset.samples_per_class": "4",
     "trunk.width": "4",
 }
+OF_GLYPHS = ("dataset.samples_per_class", "trunk.width")
 SETTABLE = (["run"], ["plan"], ["sweep"], ["study", "test-feedback"])
 
 
@@ -84,8 +85,16 @@ def small(arguments: list[str]) -> list[str]:
     if not any(arguments[: len(verb)] == verb for verb in SETTABLE):
         return arguments
     tiny = TINY | ({"hyperparameters": "defaults"} if arguments[0] == "sweep" else {})
+    if _is_of_photos(arguments):
+        tiny = {key: value for key, value in tiny.items() if key not in OF_GLYPHS}
     settings = [part for key, value in tiny.items() for part in ("--set", f"{key}={value}")]
     return [*arguments, *settings, *(["--quiet"] if arguments[0] != "plan" else [])]
+
+
+def _is_of_photos(arguments: list[str]) -> bool:
+    """Whether the command's experiment file takes a folder of pictures and a network of timm."""
+    files = [Path(part) for part in arguments if part.endswith(".yaml")]
+    return any("preset: laptop" in file.read_text() for file in files if file.exists())
 
 
 def run_python(document: Path, folder: Path) -> None:

@@ -17,13 +17,21 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
         ("score_embeddings.py", "map_at_r"),
         ("train_with_a_loss.py", "step  40"),
         ("compare.py", "report:"),
+        ("with_lightning.py", "after:"),
+        ("with_accelerate.py", "after:"),
     ],
 )
 def test_example(name: str, expected: str, tmp_path: Path) -> None:
+    if name.startswith("with_"):
+        pytest.importorskip(name.removeprefix("with_").removesuffix(".py"))
     command = [sys.executable, str(EXAMPLES / name), str(tmp_path / "out")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert expected in done.stdout
+    scores = [
+        float(line.split()[-1]) for line in done.stdout.splitlines() if line.startswith("MAP@R of unseen")
+    ]
+    assert scores == sorted(scores), "unseen classes are found better after the training"
 
 
 def test_every_example_is_run() -> None:
@@ -31,4 +39,6 @@ def test_every_example_is_run() -> None:
         "score_embeddings.py",
         "train_with_a_loss.py",
         "compare.py",
+        "with_lightning.py",
+        "with_accelerate.py",
     }

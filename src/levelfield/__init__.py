@@ -21,10 +21,12 @@ if TYPE_CHECKING:
         miners,
         models,
         rerank,
+        track,
     )
     from levelfield.app import run
     from levelfield.config import Experiment
     from levelfield.embedders import load_embedder
+    from levelfield.frames import results
     from levelfield.index import Searcher
     from levelfield.space import Choice, Float, Int
 
@@ -46,7 +48,9 @@ __all__ = [
     "miners",
     "models",
     "rerank",
+    "results",
     "run",
+    "track",
 ]
 __version__ = "0.1.0"
 
@@ -57,6 +61,7 @@ _HOMES = {
     "Experiment": "levelfield.config",
     "Searcher": "levelfield.index",
     "load_embedder": "levelfield.embedders",
+    "results": "levelfield.frames",
     "run": "levelfield.app",
 }
 

@@ -29,8 +29,12 @@ def run(
     from levelfield.engine import is_chief
     from levelfield.protocol import run as carry_out
     from levelfield.reports import write_report
+    from levelfield.track import watching
 
-    root = carry_out(experiment, out, progress=progress, search_only=search_only)
-    if is_chief() and not search_only:
-        write_report(root)
+    root = Path(out) if out is not None else Path("runs") / experiment.name
+    looked_at = experiment if is_chief() else experiment.model_copy(update={"track": ()})
+    with watching(looked_at, root):
+        carry_out(experiment, root, progress=progress, search_only=search_only)
+        if is_chief() and not search_only:
+            write_report(root)
     return root

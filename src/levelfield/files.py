@@ -208,3 +208,11 @@ def _parse_line(path: Path, number: int, line: str) -> dict[str, Any]:
             f"{path}, line {number} is damaged ({error}); remove that line and give the same command again"
         ) from error
     return value
+
+
+def cache_folder() -> Path:
+    """``LEVELFIELD_CACHE``, else the user's cache folder by the XDG rules; it may not exist yet."""
+    if given := os.environ.get("LEVELFIELD_CACHE"):
+        return Path(given)
+    home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    return Path(home) / "levelfield"

@@ -26,6 +26,23 @@ def seed_for(*parts: str | int) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
+def run_seed(seed: int, stage: str, number: int, fold: int, *, repeat: int = 0) -> int:
+    """The seed of a run: the same for every method, so that luck is shared too.
+
+    Args:
+        seed: Of the experiment.
+        stage: "search" or "confirm".
+        number: Of the trial or rerun.
+        fold: Of the split.
+        repeat: Which of several searches; the first has the streams of a single one.
+
+    Example:
+        >>> run_seed(0, "search", 3, 1) == run_seed(0, "confirm", 3, 1)
+        False
+    """
+    return seed_for(seed, stage, number, fold, *(("repeat", repeat) if repeat else ()))
+
+
 def torch_generator(*parts: str | int) -> torch.Generator:
     """A CPU generator for the stream named by ``parts``."""
     import torch

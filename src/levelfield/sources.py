@@ -98,6 +98,13 @@ def file_digest(file: Path) -> str:
     return digest_of({".": data, **helpers})
 
 
+def plugin_texts(file: Path) -> dict[str, bytes]:
+    """What :func:`file_digest` hashes: the file itself as ".", and its helpers by their path beside it."""
+    data = file.read_bytes()
+    helpers = _helpers(file, data, file.parent)
+    return {".": data, **{name: helper.read_bytes() for name, helper in helpers.items()}}
+
+
 def package_digest(module: str) -> str:
     """The hash of an entry point: every Python file of the package that ``module`` belongs to."""
     top = sys.modules[module.partition(".")[0]]

@@ -15,21 +15,140 @@ import yaml
 import levelfield as lf
 from levelfield import engine
 from levelfield.config import EngineSpec
-from levelfield.engine import Engine, Runner
+from levelfield.engine import Finished, LocalEngine, LostTaskError, Report, Runner, Task, run_all
 from levelfield.errors import RunError, UsageError
-from odd_jobs import be_killed, leave
+from odd_jobs import (
+    be_killed,
+    be_killed_if_negative,
+    be_killed_the_first_time,
+    count_up,
+    crash_if_negative,
+    leave,
+    visible_gpu,
+    whisper,
+)
 
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_job_that_exits_is_an_error(workers: int) -> None:
     """Also with code 0: the command must not end as if all were well."""
-    with pytest.raises(RunError, match=r"called sys\.exit\(0\)"), Engine(workers=workers).open() as runner:
-        runner.map(leave, [0])
+    with (
+        pytest.raises(RunError, match=r"called sys\.exit\(0\)"),
+        engine.create(EngineSpec(workers=workers)) as runner,
+    ):
+        run_all(runner, leave, [0])
 
 
-def test_a_killed_worker_is_said_to_be_killed() -> None:
-    with pytest.raises(RunError, match="out of memory, or killed"), Engine(workers=1).open() as runner:
-        runner.map(be_killed, [0])
+def test_where_nothing_works_nobody_is_blamed() -> None:
+    """Not the task: whatever kills every worker would otherwise fill the records with failures."""
+    with (
+        pytest.raises(RunError, match=r"worker processes die \(killed by SIGKILL, as a lack of memory does"),
+        LocalEngine(workers=1).open() as runner,
+    ):
+        run_all(runner, be_killed, [0])
+
+
+def outcomes(runner: Runner, function: Any, jobs: list[Any]) -> list[Finished]:
+    """What came of each job, by its number; as the scheduler does it."""
+    waiting = [Task(number, function, job) for number, job in enumerate(jobs)][::-1]
+    held, found = 0, {}
+    while len(found) < len(jobs):
+        while waiting and held < runner.slots:
+            runner.submit(waiting.pop())
+            held += 1
+        for event in runner.wait():
+            if isinstance(event, Finished):
+                held -= 1
+                found[event.number] = event
+    return [found[number] for number in range(len(jobs))]
+
+
+@pytest.mark.parametrize(("workers", "jobs"), [(1, [-1, 5, 6]), (2, [4, -1, 5, -2, 6])])
+def test_a_task_that_kills_its_worker_each_time_is_lost_and_the_rest_goes_on(
+    workers: int, jobs: list[int]
+) -> None:
+    with LocalEngine(workers=workers).open() as runner:
+        found = outcomes(runner, be_killed_if_negative, jobs)
+    for job, each in zip(jobs, found, strict=True):
+        if job < 0:
+            assert isinstance(each.error, LostTaskError)
+            assert "died 3 times, the last time alone on the machine: killed by SIGKILL" in str(each.error)
+        else:
+            assert each.result == job
+
+
+def test_a_killed_worker_is_replaced_and_its_task_tried_again(tmp_path: Path) -> None:
+    with LocalEngine(workers=1).open() as runner:
+        assert run_all(runner, be_killed_the_first_time, [tmp_path]) == [2]
+
+
+def test_the_last_words_of_a_crash_name_the_line() -> None:
+    with LocalEngine(workers=1).open() as runner:
+        _, lost = outcomes(runner, crash_if_negative, [1, -1])
+    assert "killed by SIGSEGV; its last words: Fatal Python error: Segmentation fault" in str(lost.error)
+
+
+def test_what_a_worker_says_is_passed_on(capfd: pytest.CaptureFixture[str]) -> None:
+    with LocalEngine(workers=1).open() as runner:
+        assert run_all(runner, whisper, [3, 4]) == [3, 4]
+    assert capfd.readouterr().err == "a warning about 3\na warning about 4\n"
+
+
+def test_a_long_task_says_how_far_it_is() -> None:
+    with LocalEngine(workers=1).open() as runner:
+        runner.submit(Task(9, count_up, 6))
+        events: list[Finished | Report] = []
+        while not any(isinstance(event, Finished) for event in events):
+            events += runner.wait()
+    assert events[0] == Report(9, 0, 6)
+    assert len(events) < 6, "not every step: the display is not worth it"
+
+
+def test_gpus_are_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Faked: there are none here. Each of four workers sees one of two GPUs."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("levelfield.engine._machine.gpus", lambda: ["3", "7"])
+    spec = EngineSpec.model_validate({"workers": "auto", "device": "auto", "runs_per_gpu": 2})
+    assert engine.device_of(spec) == "cuda" and engine.workers_of(spec) == 4
+    with engine.create(spec) as runner:
+        assert runner.slots == 4
+        assert sorted(run_all(runner, visible_gpu, [1.0] * 4)) == ["3", "3", "7", "7"]
+    with pytest.raises(UsageError, match="the 2 GPUs here take 1 runs each; set it to 2 or auto"):
+        engine.create(EngineSpec(workers=3, device="cuda"))
+
+
+def test_gpus_by_the_names_that_are_visible(monkeypatch: pytest.MonkeyPatch) -> None:
+    from levelfield.engine import _machine
+
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert _machine.gpus() == ["0", "1"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-a,GPU-b")
+    assert _machine.gpus() == ["GPU-a", "GPU-b"]
+
+
+def test_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("levelfield.train.available_cores", lambda: 6)
+    assert engine.workers_of(EngineSpec(workers="auto", threads=4, device="cpu")) == 1
+    assert engine.workers_of(EngineSpec(workers="auto", device="cpu")) == 6
+
+
+def test_a_cluster_has_what_the_driver_may_lack() -> None:
+    def device(**values: Any) -> str:
+        return engine.device_of(EngineSpec.model_validate({"name": "ray", **values}))
+
+    assert device(device="cuda") == "cuda" == device(gpus=0.5) and device() == "cpu"
+
+
+def test_cores_of_a_container(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from levelfield.train import _devices
+
+    monkeypatch.setattr(_devices, "CGROUP_QUOTA", tmp_path / "cpu.max")
+    unbound = _devices.available_cores()
+    (tmp_path / "cpu.max").write_text("100000 100000\n")
+    assert _devices.available_cores() == 1
+    (tmp_path / "cpu.max").write_text("max 100000\n")
+    assert _devices.available_cores() == unbound
 
 
 def test_what_a_worker_cannot_import_is_named(tmp_path: Path) -> None:
@@ -37,12 +156,12 @@ def test_what_a_worker_cannot_import_is_named(tmp_path: Path) -> None:
     (tmp_path / "gone_module.py").write_text("def job(x):\n    return x\n")
     code = (
         f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\nimport gone_module, os\n"
-        "from levelfield.engine import Engine\n"
+        "from levelfield.engine import LocalEngine, run_all\n"
         "if __name__ == '__main__':\n"
         f"    os.remove({str(tmp_path / 'gone_module.py')!r})\n"
-        "    with Engine(workers=1).open() as engine:\n"
+        "    with LocalEngine(workers=1).open() as engine:\n"
         "        sys.path.pop(0)\n"
-        "        engine.map(gone_module.job, [1])\n"
+        "        run_all(engine, gone_module.job, [1])\n"
     )
     script = tmp_path / "script.py"
     script.write_text(
@@ -81,13 +200,19 @@ def test_a_plugin_that_exits_while_it_is_imported(tiny: dict[str, Any], tmp_path
 
 
 class _Backwards:
-    """Carries out the last job first."""
+    """Holds five tasks, and carries out the last one first."""
 
-    def map(self, function: Any, jobs: Any, *, on_done: Any = lambda: None) -> Any:
-        results = [function(job) for job in reversed(list(jobs))]
-        for _ in results:
-            on_done()
-        return results[::-1]
+    slots = 5
+
+    def __init__(self) -> None:
+        self.tasks: list[Task] = []
+
+    def submit(self, task: Task) -> None:
+        self.tasks.append(task)
+
+    def wait(self, timeout: float | None = None) -> list[Finished | Report]:
+        task = self.tasks.pop()
+        return [engine.carry_out(task.number, task.function, task.job)]
 
 
 def test_an_engine_of_ones_own(tiny: dict[str, Any], tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 import levelfield as lf
 from levelfield.compare import collect
 from levelfield.errors import LockedTestSetError, RunError, UsageError
-from levelfield.protocol import guard, resolve
+from levelfield.protocol import Board, Event, guard, resolve
 from levelfield.records import Selection, Store
 from levelfield.registry import load_plugin_file
 from levelfield.train import PluginFile, Resources, prepare_process
@@ -57,10 +57,9 @@ def test_a_loss_that_is_edited_while_the_experiment_runs(
     tiny |= {"plugins": [*tiny["plugins"], str(file)], "methods": ["edited_loss"]}
 
     class EditAfterTheFirstRun:
-        def stage(self, description: str, total: int) -> None: ...
-
-        def advance(self) -> None:
-            file.write_text(LOSS.format(name="edited_loss", sign=-1))
+        def update(self, board: Board, event: Event) -> None:
+            if event.kind == "finished":
+                file.write_text(LOSS.format(name="edited_loss", sign=-1))
 
     experiment = lf.Experiment.build(**tiny)
     root = lf.run(experiment, tmp_path / "out", progress=EditAfterTheFirstRun())
@@ -78,10 +77,8 @@ def test_workers_that_import_late_refuse_an_edited_loss(tiny: dict[str, Any], tm
     tiny |= {"plugins": [*tiny["plugins"], str(file)], "methods": ["edited_late"], "engine": {"workers": 1}}
 
     class EditBeforeTheFirstRun:
-        def stage(self, description: str, total: int) -> None:
+        def update(self, board: Board, event: Event) -> None:
             file.write_text(LOSS.format(name="edited_late", sign=-1))
-
-        def advance(self) -> None: ...
 
     with pytest.raises(RunError, match="changed while the experiment ran"):
         lf.run(lf.Experiment.build(**tiny), tmp_path / "out", progress=EditBeforeTheFirstRun())

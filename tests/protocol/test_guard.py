@@ -13,10 +13,9 @@ from levelfield import data
 from levelfield.data import Dataset, MemoryImages
 from levelfield.data.splits import create
 from levelfield.data.views import development_view
-from levelfield.engine import Engine
 from levelfield.errors import LockedTestSetError
 from levelfield.files import write_json
-from levelfield.protocol import _run, guard, resolve
+from levelfield.protocol import guard, resolve
 from levelfield.records import Selection, Store
 
 CLASSES, SAMPLES = 24, 6
@@ -64,10 +63,7 @@ TEST_ROWS = set(range(CLASSES * SAMPLES // 2, CLASSES * SAMPLES))
 
 
 def test_search_and_selection_read_development_images_only(experiment: lf.Experiment, tmp_path: Path) -> None:
-    resolved, store = resolve(experiment), Store(tmp_path / "runs")
-    with store.open(), Engine().open() as engine:
-        for method in resolved.methods:
-            _run._search_and_select(resolved, method, store, engine, _run._Silent())
+    store = Store(lf.run(experiment, tmp_path / "runs", search_only=True))
     assert WatchedImages.seen, "the search must have read something"
     assert not TEST_ROWS & set(WatchedImages.seen)
     assert not store.ledger_file.exists()

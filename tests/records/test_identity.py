@@ -93,12 +93,14 @@ FIELDS: dict[str, tuple[Any, str]] = {
     "search.storage": ("sqlite:///x.db", ""),
     "confirm.reruns": (9, ""),
     "confirm.gallery": (9, ""),
+    "confirm.rerank": (("aqe",), ""),
     "engine.name": ("mine", ""),
     "engine.workers": (3, ""),
     "engine.threads": (3, ""),
     "engine.device": ("meta", ""),
     "engine.loaders": (3, ""),
     "engine.recompute": (True, ""),
+    "track.name": ("tensorboard", ""),
 }
 OPTIONS: dict[str, tuple[Any, str]] = {
     "dataset.samples": (7, "FRS"),
@@ -219,10 +221,11 @@ def my_method():
     ),
     "engine": (
         """
-from levelfield.engine import Engine
+from contextlib import nullcontext
+from levelfield.engine import ThisProcess
 @lf.engine.register("mine")
 def mine(*, workers: int = 0, queue: str = "short"):
-    return Engine().open()
+    return nullcontext(ThisProcess())
 """,
         "",
     ),
@@ -310,6 +313,8 @@ def with_value(values: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         return values | {section: with_value(values[section], field, value)}
     if not field:
         return values | {section: value}
+    if section == "track":
+        return values | {"track": [{field: value}]}
     if section == "methods":
         return values | {"methods": [values["methods"][0] | {field: value}]}
     return values | {section: values.get(section, {}) | {field: value}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from importlib import import_module
@@ -17,10 +18,13 @@ from levelfield.cli import (
     data_prepare,
     data_shift,
     demo,
+    doctor,
     evaluate,
     export,
+    export_study,
     index,
     ls,
+    new,
     plan,
     power,
     presets,
@@ -33,22 +37,28 @@ from levelfield.cli import (
     site,
     study,
     sweep,
+    track,
     verify,
 )
+from levelfield.cli._examples import add_examples
 from levelfield.errors import LevelfieldError, did_you_mean
 
 # Typer brings its own copy of click, or uses the installed one, by its version; this is the one in use.
 _CommandLineError: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+INTERRUPTED = 130
+
+COMPLETING = "_LEVELFIELD_COMPLETE"  # set by the scripts that --install-completion writes
 
 app = typer.Typer(
     name="levelfield",
     help="The level playing field for deep metric learning: train, tune, test and compare, honestly.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("demo")(demo.demo)
+app.command("new")(new.new)
+app.command("doctor")(doctor.doctor)
 app.command("plan")(plan.plan)
 app.command("power")(power.power)
 app.command("run")(run.run)
@@ -57,8 +67,10 @@ app.command("compare")(compare.compare)
 app.command("sweep")(sweep.sweep)
 app.command("reproduce")(reproduce.reproduce)
 app.command("verify")(verify.verify)
+app.command("track")(track.track)
 app.command("evaluate")(evaluate.evaluate)
 app.command("export")(export.export)
+app.command("export-study")(export_study.export_study)
 app.command("index")(index.index)
 app.command("search")(search.search)
 app.command("serve")(serve.serve)
@@ -71,6 +83,7 @@ data.app.command("overlap")(data_overlap.overlap)
 app.add_typer(data.app, name="data")
 app.add_typer(presets.app, name="presets")
 app.add_typer(published.app, name="published")
+add_examples(app)
 
 
 def _version(value: bool) -> None:
@@ -93,7 +106,9 @@ def run_app(arguments: list[str]) -> int:
     """Run one command; the exit code is 0 for success, 1 for failure, 2 for wrong usage."""
     debug = "--debug" in arguments
     try:
-        code = app([a for a in arguments if a != "--debug"], standalone_mode=False)
+        code = app(
+            args=[a for a in arguments if a != "--debug"], prog_name="levelfield", standalone_mode=False
+        )
     except LevelfieldError as error:
         if debug:
             raise
@@ -103,13 +118,17 @@ def run_app(arguments: list[str]) -> int:
             raise
         return _say(_what_is_wrong(error), error.exit_code)
     except SystemExit as error:
+        if COMPLETING in os.environ:  # a shell asks what could come next
+            raise
         return _explain_exit(error)
     except (KeyboardInterrupt, typer.Abort):
-        return _say("stopped; give the same command again to go on where it was", 130)
+        code = INTERRUPTED
     except Exception as error:
         if debug:
             raise
         return _say(f"unexpected {type(error).__name__}: {error} (--debug shows where)", 1)
+    if code == INTERRUPTED:  # by an error above, or already made an exit code by typer
+        return _say("stopped; give the same command again to go on where it was", INTERRUPTED)
     return code if isinstance(code, int) else 0
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from levelfield.cli._progress import progress
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -14,40 +14,6 @@ if TYPE_CHECKING:
     from levelfield.compare import Evidence
     from levelfield.config import Experiment
     from levelfield.reports import Table
-
-
-class _Bars:
-    """Progress bars, one per stage."""
-
-    def __init__(self, progress: object) -> None:
-        from rich.progress import Progress, TaskID
-
-        assert isinstance(progress, Progress)
-        self._progress = progress
-        self._task: TaskID | None = None
-
-    def stage(self, description: str, total: int) -> None:
-        """See :class:`levelfield.protocol.Progress`."""
-        self._task = self._progress.add_task(description, total=total)
-
-    def advance(self) -> None:
-        """See :class:`levelfield.protocol.Progress`."""
-        if self._task is not None:
-            self._progress.advance(self._task)
-
-
-@contextmanager
-def bars(*, quiet: bool) -> Iterator[_Bars | None]:
-    """Progress on stderr, so that stdout stays for results; nothing if ``quiet``."""
-    if quiet:
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description:<34}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        yield _Bars(progress)
 
 
 def carry_out(experiment: Experiment, out: Path | None, *, quiet: bool, as_json: bool) -> None:
@@ -58,8 +24,8 @@ def carry_out(experiment: Experiment, out: Path | None, *, quiet: bool, as_json:
     from levelfield.records import Store
     from levelfield.reports import results_json
 
-    with bars(quiet=quiet or as_json or not is_chief()) as progress:
-        root = app.run(experiment, out, progress=progress)
+    with progress(quiet=quiet or not is_chief(), as_json=as_json) as shown:
+        root = app.run(experiment, out, progress=shown)
     if not is_chief():
         return
     evidence = weigh(root)

@@ -25,6 +25,7 @@ HOMES = {
     "transforms": "levelfield.data.transforms",
     "trunks": "levelfield.models",
     "metrics": "levelfield.metrics",
+    "trackers": "levelfield.track",
 }
 
 

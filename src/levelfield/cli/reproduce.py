@@ -35,10 +35,10 @@ def reproduce(
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
 ) -> None:
     """Say for each number: identical, within its interval, or different; exit code 1 if any is different."""
-    from levelfield.cli._show import bars
+    from levelfield.cli._progress import progress
     from levelfield.protocol import reproduce as carry_out
 
-    with bars(quiet=quiet or as_json) as progress:
+    with progress(quiet=quiet, as_json=as_json) as shown:
         found = carry_out(
             folder,
             out,
@@ -46,7 +46,7 @@ def reproduce(
             plugins=tuple(plugin or ()),
             workers=workers,
             device=device,
-            progress=progress,
+            progress=shown,
         )
     if as_json:
         print(json.dumps(dataclasses.asdict(found), indent=2, default=str))

@@ -30,7 +30,7 @@ def test_feedback(
     quiet: QuietOption = False,
 ) -> None:
     """Tune the same methods by validation and by test scores: how much does the second inflate?"""
-    from levelfield.cli._show import bars
+    from levelfield.cli._progress import progress
     from levelfield.config import Experiment, build
     from levelfield.studies import test_feedback as study
 
@@ -41,8 +41,8 @@ def test_feedback(
         values = study.default_experiment().model_dump(mode="json")
         experiment = build(values, changes, origin="test-feedback")
     folder = _folder(out, "test-feedback")
-    with bars(quiet=quiet) as progress:
-        study.run(experiment, folder, progress=progress)
+    with progress(quiet=quiet) as shown:
+        study.run(experiment, folder, progress=shown)
     _show(folder, "test-feedback")
 
 
@@ -57,14 +57,14 @@ def search_luck(
     quiet: QuietOption = False,
 ) -> None:
     """Search one method several times: how often does luck in the search look like a difference?"""
-    from levelfield.cli._show import bars
+    from levelfield.cli._progress import progress
     from levelfield.config import Experiment
     from levelfield.studies import search_luck as study
 
     folder = _folder(out, "search-luck")
-    with bars(quiet=quiet) as progress:
+    with progress(quiet=quiet) as shown:
         experiment = Experiment.load(file, tuple(overrides or ()))
-        study.run(experiment, folder, method=method, repeats=repeats, progress=progress)
+        study.run(experiment, folder, method=method, repeats=repeats, progress=shown)
     _show(folder, "search-luck")
 
 

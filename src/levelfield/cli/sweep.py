@@ -26,7 +26,7 @@ def sweep(
     quiet: QuietOption = False,
 ) -> None:
     """Run the experiment once per value; each metric is normalised by its maximum over the values."""
-    from levelfield.cli._show import bars
+    from levelfield.cli._progress import progress
     from levelfield.config import Experiment
     from levelfield.protocol import parse_factor, run_sweep, sweep_points
     from levelfield.reports.sweeps import write_sweep
@@ -34,8 +34,8 @@ def sweep(
     experiment = Experiment.load(file, tuple(overrides or ()))
     folder = out or Path("runs") / f"{experiment.name}-sweep"
     points = sweep_points(experiment, [parse_factor(text) for text in over], folder)
-    with bars(quiet=quiet) as progress:
-        run_sweep(points, progress=progress)
+    with progress(quiet=quiet) as shown:
+        run_sweep(points, progress=shown)
     files = write_sweep(points, folder)
     print(files[0].read_text(encoding="utf-8"))
     print("Written: " + ", ".join(str(file) for file in files))

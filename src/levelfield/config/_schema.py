@@ -271,9 +271,11 @@ class ConfirmSpec(Section):
     """How often the selection is trained anew, with fresh seeds, for the test set; what is kept to look at.
 
     ``gallery`` is how many test queries are kept with small pictures of their neighbours; 0 keeps none.
+    ``rerank`` names ways of re-ranking whose gains are measured too, on each method's first model.
     """
 
     reruns: int = Field(default=10, ge=1, le=10_000, description="of each search's selection")
+    rerank: tuple[str, ...] = ()
     gallery: int = Field(default=24, ge=0, le=1000, description="queries shown with their neighbours")
 
 
@@ -281,7 +283,9 @@ class EngineSpec(Plugin):
     """Where runs execute. No part of a run's identity."""
 
     name: str = "local"
-    workers: int = Field(default=1, ge=0, le=1024, description="processes; 0 = in this process")
+    workers: Annotated[int, Field(ge=0, le=1024)] | Literal["auto"] = Field(
+        default=1, description="runs at once; 0 = in this process, auto = as many as cores or GPUs allow"
+    )
     threads: int = Field(default=1, ge=1, le=1024, description="CPU threads of each run")
     device: str = Field(default="auto", description="cuda, mps or cpu; auto takes the first that is there")
     loaders: Annotated[int, Field(ge=0, le=256)] | Literal["auto"] = Field(
@@ -290,6 +294,10 @@ class EngineSpec(Plugin):
     recompute: bool = Field(
         default=False, description="compute activations again in the backward pass instead of keeping them"
     )
+
+
+class TrackSpec(Plugin):
+    """A tool that shows runs while they go on; further keys are its options. No part of any identity."""
 
 
 class Experiment(Section):
@@ -319,8 +327,18 @@ class Experiment(Section):
     search: SearchSpec = SearchSpec()
     confirm: ConfirmSpec = ConfirmSpec()
     engine: EngineSpec = EngineSpec()
+    track: tuple[TrackSpec, ...] = ()
 
-    @field_validator("methods", mode="before")
+    @field_validator("track")
+    @classmethod
+    def _each_once(cls, value: tuple[TrackSpec, ...]) -> tuple[TrackSpec, ...]:
+        names = [spec.name for spec in value]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"tracker {twice[0]} is listed twice; leave one of them out")
+        return value
+
+    @field_validator("methods", "track", mode="before")
     @classmethod
     def _bare_names(cls, value: Any) -> Any:
         """``methods: [triplet]`` is short for ``methods: [{name: triplet}]``."""
@@ -350,6 +368,12 @@ class Experiment(Section):
         from levelfield.config import _load
 
         return _load.build(values, origin="experiment")
+
+    def tracked_by(self, *names: str) -> Experiment:
+        """The experiment with these trackers too; those that it names already keep their options."""
+        known = {spec.name for spec in self.track}
+        more = tuple(TrackSpec(name=name) for name in dict.fromkeys(names) if name not in known)
+        return self.model_copy(update={"track": (*self.track, *more)})
 
     def method(self, name: str) -> MethodSpec:
         """The method called ``name``."""

@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from levelfield.data._cache import cache_folder
 from levelfield.data._dataset import GALLERY, QUERY, Dataset, DatasetCard, Download, Images, Rows
 from levelfield.data._files import FileImages, ImageError, decode_image, read_image, to_tensor
 from levelfield.data._listing import from_files
 from levelfield.data._memory import MemoryImages, from_arrays
+from levelfield.files import cache_folder
 from levelfield.records import PluginIdentity
 from levelfield.registry import Registry
 

@@ -14,12 +14,11 @@ import numpy.typing as npt
 from pydantic import Field
 
 from levelfield.data import register
-from levelfield.data._cache import cache_folder
 from levelfield.data._dataset import Dataset
 from levelfield.data._glyph_classes import ALPHABETS
 from levelfield.data._memory import MemoryImages
 from levelfield.errors import RunError
-from levelfield.files import write_bytes
+from levelfield.files import cache_folder, write_bytes
 from levelfield.seeds import numpy_generator
 
 Pixels = npt.NDArray[np.uint8]

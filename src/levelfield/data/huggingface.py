@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field
 
 from levelfield.data import registry
 from levelfield.data._dataset import Dataset, DatasetCard, Rows
+from levelfield.data._hf_stream import keep_stream
 from levelfield.data._pictures import PictureImages, fingerprint
 from levelfield.errors import RunError, UsageError, did_you_mean
 from levelfield.registry import Entry
@@ -27,12 +29,21 @@ def resolve(name: str) -> Entry[DatasetCard]:
         config: str | None = None,
         revision: str | None = None,
         split: str | None = None,
+        streaming: bool = False,
+        limit: Annotated[int, Field(ge=1)] | None = None,
     ) -> Dataset:
-        return _load(name, image, label, config=config, revision=revision, split=split)
+        parts = _open(name, config, revision, streaming=streaming)
+        if streaming:
+            if split is not None and split in parts:
+                parts = {split: parts[split]}
+            settings = {"config": config, "content": _content(name, revision), "columns": [image, label]}
+            parts = keep_stream(parts, image, label, name=name, settings=settings, limit=limit)
+        return _load(name, parts, image, label, split=split, limit=None if streaming else limit)
 
     card = DatasetCard(
         name=f"hf:{name}",
-        summary=f"{name} of the Hugging Face hub; image and label name its columns, split one of its parts.",
+        summary=f"{name} of the Hugging Face hub; image and label name its columns, split one of its parts; "
+        "streaming reads only the first `limit` rows of each part.",
         licence="See the dataset's card on the hub",
         source=f"https://huggingface.co/datasets/{name}",
     )
@@ -40,13 +51,14 @@ def resolve(name: str) -> Entry[DatasetCard]:
 
 
 def _load(
-    name: str, image: str, label: str, *, config: str | None, revision: str | None, split: str | None
+    name: str, parts: dict[str, Any], image: str, label: str, *, split: str | None, limit: int | None
 ) -> Dataset:
-    parts = _open(name, config, revision)
     if split is not None:
         if split not in parts:
             raise UsageError(f'hf:{name} has no part "{split}"{did_you_mean(split, parts)}')
         parts = {split: parts[split]}
+    if limit is not None:
+        parts = {part: found.select(range(min(limit, len(found)))) for part, found in parts.items()}
     for column in (image, label):
         known = next(iter(parts.values())).column_names
         if column not in known:
@@ -85,8 +97,8 @@ class _Picture:
         return self._parts[self._owners[row]][int(self._rows[row])][self._column]
 
 
-def _open(name: str, config: str | None, revision: str | None) -> dict[str, Any]:
-    """The dataset's parts by name."""
+def _open(name: str, config: str | None, revision: str | None, *, streaming: bool) -> dict[str, Any]:
+    """The dataset's parts by name; a stream is opened, and not yet read."""
     try:
         import datasets
     except ImportError as error:
@@ -94,9 +106,29 @@ def _open(name: str, config: str | None, revision: str | None) -> dict[str, Any]
     try:
         if (Path(name) / "dataset_dict.json").is_file() or (Path(name) / "dataset_info.json").is_file():
             loaded = datasets.load_from_disk(name)
+            if streaming:
+                loaded = _as_streams(loaded)
         else:
-            loaded = datasets.load_dataset(name, config, revision=revision)
+            loaded = datasets.load_dataset(name, config, revision=revision, streaming=streaming)
     except Exception as error:  # the library raises a dozen kinds, of its own and of the network's
         reason = " ".join(str(error).split())[:200]
         raise RunError(f"hf:{name} cannot be opened: {reason}; check the name and the network") from error
     return dict(loaded) if isinstance(loaded, dict) else {"all": loaded}
+
+
+def _as_streams(loaded: Any) -> Any:
+    if isinstance(loaded, dict):
+        return {part: found.to_iterable_dataset() for part, found in loaded.items()}
+    return loaded.to_iterable_dataset()
+
+
+def _content(name: str, revision: str | None) -> str:
+    """What names the content now: the hub's commit, or the files of a folder."""
+    folder = Path(name)
+    if folder.is_dir():
+        return repr(
+            sorted((file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in folder.rglob("*"))
+        )
+    from huggingface_hub import HfApi
+
+    return str(HfApi().dataset_info(name, revision=revision).sha)

@@ -1,19 +1,43 @@
 """Where runs execute: this process, local processes, the ranks of torchrun, or what a plug-in brings."""
 
-from levelfield.engine._runner import Runner, check, create, register, registry
+from levelfield.engine._runner import (
+    Finished,
+    LostTaskError,
+    Report,
+    Runner,
+    Task,
+    check,
+    create,
+    register,
+    registry,
+    run_all,
+)
 
 # isort: split
-from levelfield.engine._local import Engine
+from levelfield.engine._call import carry_out, report
+from levelfield.engine._inline import ThisProcess
+from levelfield.engine._local import LocalEngine
+from levelfield.engine._machine import device_of, workers_of
 from levelfield.engine._torchrun import TorchrunEngine, is_chief, started_by_torchrun
 
 __all__ = [
-    "Engine",
+    "Finished",
+    "LocalEngine",
+    "LostTaskError",
+    "Report",
     "Runner",
+    "Task",
+    "ThisProcess",
     "TorchrunEngine",
+    "carry_out",
     "check",
     "create",
+    "device_of",
     "is_chief",
     "register",
     "registry",
+    "report",
+    "run_all",
     "started_by_torchrun",
+    "workers_of",
 ]

@@ -1,143 +1,249 @@
-"""Jobs on local processes. What a job does is none of the engine's business.
+"""Tasks on processes of this machine. What a task does is none of the engine's business.
 
-Workers are spawned, not forked (forking a process that has used threads is unsafe), live for the whole
-experiment (importing torch takes seconds), and end by themselves when their parent is killed.
+A worker that dies is replaced, and its task is tried again: the third time alone on the machine, so that a
+lack of memory is then its own. If it dies again, the task is lost, and says why; the others go on.
 """
 
 from __future__ import annotations
 
 import multiprocessing
-import pickle
+import multiprocessing.connection
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, contextmanager
-from multiprocessing.process import BaseProcess
-from typing import TypeVar
+import tempfile
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
 
-from levelfield.engine._runner import Runner, register
+from pydantic import Field
+
+from levelfield.engine._call import packed_call, unpacked
+from levelfield.engine._inline import ThisProcess
+from levelfield.engine._machine import gpu_of_each, worker_count
+from levelfield.engine._runner import Finished, LostTaskError, Report, Runner, Task, register
+from levelfield.engine._worker import READY, REPORT, SCRIPT_WITHOUT_GUARD, Worker
 from levelfield.errors import RunError
-from levelfield.processes import end_with_parent
 
-Job = TypeVar("Job")
-Result = TypeVar("Result")
-
-# What a worker ends with when the user's script, imported by the worker, wants to start workers itself.
-SCRIPT_WITHOUT_GUARD = 86
+TRIES = 3
+MANY_LOST = 8  # in a row
 
 
 @register("local")
-def local(*, workers: int = 1) -> AbstractContextManager[Runner]:
-    """Processes of this machine; with ``workers: 0`` this process itself."""
-    return Engine(workers=workers).open()
+def local(
+    *,
+    workers: int | Literal["auto"] = 1,
+    threads: int = 1,
+    device: str = "cpu",
+    runs_per_gpu: Annotated[int, Field(ge=1, le=64)] = 1,
+) -> AbstractContextManager[Runner]:
+    """Processes of this machine; with ``workers: 0`` this process itself, with ``auto`` one for each core.
+
+    On ``device: cuda`` each run has a GPU of its own, or shares it with ``runs_per_gpu`` others.
+    """
+    _leave_if_imported_by_a_worker()  # also without workers: runs have loader processes
+    count = worker_count(workers, threads=threads, device=device, runs_per_gpu=runs_per_gpu)
+    if count == 0:
+        return nullcontext(ThisProcess())
+    return LocalEngine(workers=count, gpus=gpu_of_each(count, device=device)).open()
 
 
-class Engine:
-    """Runs a function over jobs; with ``workers=0`` in this process, one after the other."""
+@dataclass
+class _Attempt:
+    """A task, the bytes of its call, and how its workers died so far."""
 
-    def __init__(self, *, workers: int = 0) -> None:
-        self._workers = workers
-        self._pool: ProcessPoolExecutor | None = None
+    task: Task
+    call: bytes
+    deaths: list[str] = field(default_factory=list)
+
+    @property
+    def kind(self) -> str:
+        """What it does, in the words of the code."""
+        return getattr(self.task.function, "__qualname__", repr(self.task.function))
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it has the machine for itself."""
+        return len(self.deaths) == TRIES - 1
+
+
+class LocalEngine:
+    """See the module.
+
+    Example:
+        >>> from levelfield.engine import run_all
+        >>> with LocalEngine(workers=1).open() as engine:
+        ...     run_all(engine, abs, [-1, 2])
+        [1, 2]
+    """
+
+    def __init__(self, *, workers: int, gpus: Sequence[str | None] = ()) -> None:
+        self._gpus = list(gpus) or [None] * workers  # which one each worker sees
+        self._places: list[Worker | None] = [None] * workers
+        self._busy: dict[int, _Attempt] = {}  # by place
+        self._queue: deque[_Attempt] = deque()
+        self._alone: deque[_Attempt] = deque()  # those that have the machine for themselves
+        self._worked: set[str] = set()  # kinds of which a task has been completed since the last loss
+        self._ever_worked: set[str] = set()
+        self._lost: list[_Attempt] = []  # whose verdict is held back, see _judge
+        self._failed_starts = 0
+        self._words = Path()
+        self._started = 0
+
+    @property
+    def slots(self) -> int:
+        """As many as there are workers; a task that may be lost does not keep others from being tried."""
+        return len(self._places) + len(self._lost)
 
     @contextmanager
-    def open(self) -> Iterator[Engine]:
-        """Start the workers, and end them whatever happens."""
-        _leave_if_imported_by_a_worker()  # also without workers: runs have loader processes
-        if self._workers > 0:
-            self._pool = ProcessPoolExecutor(
-                self._workers,
-                mp_context=multiprocessing.get_context("spawn"),
-                initializer=end_with_parent,
-            )
-        try:
-            yield self
-        finally:
-            if self._pool is not None:
-                self._pool.shutdown(wait=True, cancel_futures=True)
-                self._pool = None
+    def open(self) -> Iterator[LocalEngine]:
+        """Workers start when there is something to do, and end whatever happens."""
+        _leave_if_imported_by_a_worker()
+        with tempfile.TemporaryDirectory(prefix="levelfield-workers-") as folder:
+            self._words = Path(folder)
+            try:
+                yield self
+            finally:
+                for place, worker in enumerate(self._places):
+                    if worker is not None:
+                        worker.pass_on()
+                        worker.end(now=place in self._busy or not worker.is_ready)
+                        self._places[place] = None
 
-    def map(
-        self,
-        function: Callable[[Job], Result],
-        jobs: Iterable[Job],
-        *,
-        on_done: Callable[[], None] = lambda: None,
-    ) -> list[Result]:
-        """The results in the order of the jobs. The first failure ends the map; finished jobs are kept."""
-        try:
-            if self._pool is None:
-                results = []
-                for job in jobs:
-                    results.append(function(job))
-                    on_done()
-                return results
-            return self._map_in_pool(self._pool, function, jobs, on_done)
-        except SystemExit as error:  # from a plug-in: it must not end the experiment as if all were well
+    def submit(self, task: Task) -> None:
+        """See :class:`levelfield.engine.Runner`."""
+        self._queue.append(_Attempt(task, packed_call(task.number, task.function, task.job)))
+        self._hand_out()
+
+    def wait(self, timeout: float | None = None) -> list[Finished | Report]:
+        """See :class:`levelfield.engine.Runner`."""
+        events: list[Finished | Report] = []
+        while not events:
+            self._hand_out()
+            events += self._judge()
+            alive = [worker for worker in self._places if worker is not None]
+            if events or not alive:
+                break
+            watched = [item for w in alive for item in (w.connection, w.process.sentinel)]
+            if not multiprocessing.connection.wait(watched, timeout):
+                break
+            before = len(self._lost)
+            for place, worker in enumerate(self._places):
+                if worker is not None:
+                    events += self._hear(place, worker)
+            if len(self._lost) > before:
+                break  # there is a slot more: whoever asked may have another task to try
+        self._hand_out()
+        return events
+
+    def _hear(self, place: int, worker: Worker) -> list[Finished | Report]:
+        """What has happened at one place since the last look."""
+        died = worker.process.exitcode is not None  # asked first: what it sent before it died still counts
+        events: list[Finished | Report] = []
+        for message in worker.messages():
+            if message == READY:
+                worker.is_ready = True
+                self._failed_starts = 0
+            elif message.startswith(REPORT):
+                done, total = message.removeprefix(REPORT).split()
+                events.append(Report(self._busy[place].task.number, int(done), int(total)))
+            else:
+                kind = self._busy.pop(place).kind
+                self._worked.add(kind)
+                self._ever_worked.add(kind)
+                events.append(unpacked(message))
+                worker.pass_on()
+        if died:
+            self._places[place] = None
+            self._bury(place, worker)
+        return events
+
+    def _bury(self, place: int, worker: Worker) -> None:
+        """See to the task of a worker that has died: it is tried again, or may be lost."""
+        how = worker.how_it_died()
+        worker.end(now=False)
+        if worker.process.exitcode == SCRIPT_WITHOUT_GUARD:
             raise RunError(
-                f"the code of a run, most likely a plug-in, called sys.exit({error.code!r}); "
-                "let it raise an error instead, and give the same command again"
-            ) from error
+                "each worker process imports your script, which then calls lf.run again; put the call under "
+                '`if __name__ == "__main__":`, or set engine.workers to 0'
+            )
+        if not worker.is_ready:
+            self._failed_starts += 1
+            if self._failed_starts >= TRIES:
+                raise RunError(
+                    f"worker processes cannot start ({how}); mend it and give the same command again"
+                )
+            return
+        attempt = self._busy.pop(place, None)
+        if attempt is None:
+            return
+        attempt.deaths.append(how)
+        match TRIES - len(attempt.deaths):
+            case 0:
+                self._lost.append(attempt)
+                self._worked.discard(attempt.kind)
+            case 1:
+                self._alone.append(attempt)
+            case _:
+                self._queue.append(attempt)
 
-    def _map_in_pool(
-        self,
-        pool: ProcessPoolExecutor,
-        function: Callable[[Job], Result],
-        jobs: Iterable[Job],
-        on_done: Callable[[], None],
-    ) -> list[Result]:
-        # Pickled here and unpickled inside the call: a module that a worker cannot import is then an error
-        # of that job, with its cause, and not the silent death of the worker.
-        calls = [pickle.dumps((function, job)) for job in jobs]
-        futures: list[Future[Result]] = []
-        workers: list[BaseProcess] = []
-        try:
-            futures += [pool.submit(_call, call) for call in calls]
-            workers = multiprocessing.active_children()
-            for future in as_completed(futures):
-                future.result()
-                on_done()
-        except BrokenProcessPool as error:
-            raise RunError(_why_a_worker_died(workers)) from error
-        finally:
-            for future in futures:
-                future.cancel()
-        return [future.result() for future in futures]
+    def _judge(self) -> list[Finished | Report]:
+        """The tasks that are lost for certain.
 
+        If others of their kind work since, or have worked and there is nothing more to try, the fault is
+        theirs. If many are lost in a row, or nothing has ever worked, it is the machine's: then none is
+        blamed, and the experiment stops.
+        """
+        if not self._lost:
+            return []
+        working = any(attempt.kind in self._worked for attempt in self._lost)
+        idle = not (self._busy or self._queue or self._alone)
+        if not working and not idle and len(self._lost) < MANY_LOST:
+            return []  # the next ones will tell
+        ever = any(attempt.kind in self._ever_worked for attempt in self._lost)
+        if len(self._lost) >= MANY_LOST or not (working or ever):
+            raise RunError(
+                f"worker processes die ({self._lost[-1].deaths[-1]}); mend it and give the same command "
+                "again, with fewer workers (--set engine.workers=1) if memory is short"
+            )
+        judged, self._lost = self._lost, []
+        return [
+            Finished(
+                attempt.task.number,
+                error=LostTaskError(
+                    f"its worker process died {TRIES} times, the last time alone on the machine: "
+                    f"{attempt.deaths[-1]}"
+                ),
+            )
+            for attempt in judged
+        ]
 
-def _call(pickled: bytes) -> Result:  # type: ignore[type-var]
-    """In a worker: carry out one job."""
-    try:
-        function, job = pickle.loads(pickled)
-    except (ImportError, AttributeError) as error:
-        raise RunError(
-            f"a worker process cannot import what it needs ({type(error).__name__}: {error}); "
-            "was the code changed while the experiment ran? Give the same command again"
-        ) from error
-    result: Result = function(job)
-    return result
+    def _hand_out(self) -> None:
+        """Give waiting tasks to free workers."""
+        while waiting := self._alone or self._queue:
+            if self._busy and (self._alone or any(each.is_alone for each in self._busy.values())):
+                return
+            place = self._free_place()
+            if place is None:
+                return
+            attempt = waiting.popleft()
+            self._busy[place] = attempt
+            worker = self._places[place]
+            assert worker is not None
+            worker.send(attempt.call)
 
-
-def _why_a_worker_died(workers: Iterable[BaseProcess]) -> str:
-    """One line from the exit codes of the workers: negative ones are signals."""
-    codes = []
-    for worker in workers:
-        worker.join(timeout=5)
-        codes.append(worker.exitcode)
-    if SCRIPT_WITHOUT_GUARD in codes:
-        return (
-            "each worker process imports your script, which then calls lf.run again; put the call under "
-            '`if __name__ == "__main__":`, or set engine.workers to 0'
-        )
-    if any(code is not None and code > 0 for code in codes):
-        return (
-            "a worker process ended with an error before it could work; the lines above name the cause, most "
-            "often something that cannot be imported. Mend it and give the same command again"
-        )
-    return (
-        "a worker process died (out of memory, or killed); give the same command again to go on, "
-        "with fewer workers (--set engine.workers=1) if memory is short"
-    )
+    def _free_place(self) -> int | None:
+        """A place whose worker is ready and idle; starts a worker at an empty place if there is none."""
+        for place, worker in enumerate(self._places):
+            if worker is not None and worker.is_ready and place not in self._busy:
+                return place
+        starting = sum(worker is not None and not worker.is_ready for worker in self._places)
+        if starting < len(self._queue) + len(self._alone) and None in self._places:
+            place = self._places.index(None)
+            self._places[place] = Worker(self._words / f"{self._started}.txt", self._gpus[place])
+            self._started += 1
+        return None
 
 
 def _leave_if_imported_by_a_worker() -> None:

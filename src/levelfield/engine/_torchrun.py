@@ -1,18 +1,18 @@
-"""Jobs on the processes that torchrun started: rank 0 leads, the others follow.
+"""Tasks on the processes that torchrun started: rank 0 leads, the others follow.
 
-Rank 0 alone carries out the protocol. A job whose function is *collective* is sent to all ranks, which work
-on it together; every other job runs on rank 0.
+Rank 0 alone carries out the protocol. A task whose function is *collective* is sent to all ranks, which work
+on it together; every other task runs on rank 0.
 """
 
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
 
-Job = TypeVar("Job")
-Result = TypeVar("Result")
+from levelfield.engine._call import carry_out
+from levelfield.engine._runner import Finished, Report, Task
 
 
 def started_by_torchrun() -> bool:
@@ -28,8 +28,11 @@ def is_chief() -> bool:
 class TorchrunEngine:
     """See the module; ``collective`` names the functions that all ranks work on together."""
 
+    slots = 1
+
     def __init__(self, collective: Iterable[Callable[..., object]]) -> None:
         self._collective = {function.__qualname__: function for function in collective}
+        self._tasks: deque[Task] = deque()
 
     @contextmanager
     def open(self) -> Iterator[TorchrunEngine]:
@@ -47,23 +50,19 @@ class TorchrunEngine:
                 dist.broadcast_object_list([None], src=0)
             dist.destroy_process_group()
 
-    def map(
-        self,
-        function: Callable[[Job], Result],
-        jobs: Iterable[Job],
-        *,
-        on_done: Callable[[], None] = lambda: None,
-    ) -> list[Result]:
-        """On rank 0: the results in the order of the jobs."""
+    def submit(self, task: Task) -> None:
+        """See :class:`levelfield.engine.Runner`; on rank 0."""
+        self._tasks.append(task)
+
+    def wait(self, timeout: float | None = None) -> list[Finished | Report]:
+        """See :class:`levelfield.engine.Runner`; carries out one task, on all ranks if it is collective."""
         import torch.distributed as dist
 
-        results = []
-        for job in jobs:
-            if function.__qualname__ in self._collective:
-                dist.broadcast_object_list([(function.__qualname__, job)], src=0)
-            results.append(function(job))
-            on_done()
-        return results
+        task = self._tasks.popleft()
+        name = getattr(task.function, "__qualname__", "")
+        if name in self._collective:
+            dist.broadcast_object_list([(name, task.job)], src=0)
+        return [carry_out(task.number, task.function, task.job)]
 
     def follow(self) -> None:
         """On every other rank: work on what rank 0 sends, until it sends nothing more."""

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from levelfield.errors import UsageError
 from levelfield.geometry import Tuples, checked
+from levelfield.miners.pml_bridge import from_pml
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
@@ -47,20 +48,24 @@ class Loss(nn.Module):
 class EmbeddingLoss(Loss):
     """Base of the losses that compare the samples of a batch with each other; each implements ``compute``."""
 
-    def forward(self, embeddings: Tensor, labels: Tensor, tuples: Tuples | None = None) -> Tensor:
+    def forward(
+        self, embeddings: Tensor, labels: Tensor, tuples: Tuples | tuple[Tensor, ...] | None = None
+    ) -> Tensor:
         """The loss of a batch.
 
         Args:
             embeddings: B x D, as they come from the head.
             labels: B.
             tuples: A miner's choice; all pairs or triplets of the batch if None. Sums over hinges count a
-                tuple as often as it is listed, sums inside a logarithm once.
+                tuple as often as it is listed, sums inside a logarithm once. Plain index tensors, as the
+                miners of pytorch-metric-learning give them, are taken too.
 
         Returns:
             A scalar, float32 or better.
         """
         vectors = checked(embeddings, labels)
-        return self.compute(vectors, labels, tuples) if len(labels) else vectors.sum()
+        chosen = from_pml(tuples) if isinstance(tuples, tuple) else tuples
+        return self.compute(vectors, labels, chosen) if len(labels) else vectors.sum()
 
     def compute(self, vectors: Tensor, labels: Tensor, tuples: Tuples | None) -> Tensor:
         """The formula, on vectors (B x D) that are checked and float32 or better."""

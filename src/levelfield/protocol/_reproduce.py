@@ -10,7 +10,8 @@ from typing import Any
 from levelfield.compare import Comparison, collect
 from levelfield.config import Experiment
 from levelfield.errors import UsageError
-from levelfield.protocol._run import Progress, run
+from levelfield.protocol._progress import Progress
+from levelfield.protocol._run import run
 from levelfield.records import SETTINGS, Store
 from levelfield.stats import RepeatVerdict, compare_repetition
 

@@ -13,7 +13,7 @@ from levelfield.config import Experiment, HeadSpec, LoraSpec, MethodSpec, Plugin
 from levelfield.data import registry as datasets
 from levelfield.data import splits, transforms
 from levelfield.data.views import DevelopmentView, open_development
-from levelfield.errors import UsageError
+from levelfield.errors import UsageError, did_you_mean
 from levelfield.losses import regularisers, synthesis
 from levelfield.methods import Method
 from levelfield.protocol._batches import fit_batches
@@ -28,13 +28,13 @@ from levelfield.records import (
     TrunkIdentity,
 )
 from levelfield.registry import Registry, load_plugin_file, loaded_entry_points, plugin_digest_now
-from levelfield.seeds import seed_for
+from levelfield.rerank import RERANKERS
+from levelfield.seeds import run_seed
 from levelfield.space import Value
 from levelfield.train import (
     PluginFile,
     Resources,
     build_embedder,
-    choose_device,
     choose_loaders,
     choose_precision,
 )
@@ -120,14 +120,14 @@ class Resolved:
 
     def seed(self, stage: str, number: int, fold: int) -> int:
         """The seed of a run: the same for every method, so that luck is shared too."""
-        return seed_for(self.experiment.seed, stage, number, fold, *self.repeat_name)
+        return run_seed(self.experiment.seed, stage, number, fold, repeat=self.repeat)
 
 
 def resolve(experiment: Experiment) -> Resolved:
     """Check the experiment against the registries and the data, before anything is computed."""
     plugins = [PluginFile(path, _load_plugin(path)) for path in experiment.plugins]
     _check_names(experiment)
-    device = choose_device(experiment.engine.device)
+    device = engine.device_of(experiment.engine)
     precision = choose_precision(experiment.training.precision, device)
     training = experiment.training.model_copy(update={"precision": precision})
     experiment = experiment.model_copy(update={"training": training})
@@ -314,6 +314,9 @@ def _check_names(experiment: Experiment) -> None:
         transforms.registry[experiment.transform.name], experiment.transform.options
     )
     engine.check(experiment.engine)
+    for name in experiment.confirm.rerank:
+        if name not in RERANKERS:
+            raise UsageError(f'confirm.rerank: unknown re-ranking "{name}"{did_you_mean(name, RERANKERS)}')
     for metric in experiment.metrics:
         metrics.resolve(metric)
     metrics.selection_sign(experiment.training.metric)  # refuses a metric that has no better or worse

@@ -1,24 +1,27 @@
 """The whole flow: search, select, confirm. Start it again and it goes on where it was.
 
-Every method's selection is frozen before the test set is opened for any of them.
+All methods go on at once. There is one place where they wait for each other: every method's selection is
+frozen before the test set is opened for any of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
 
 from levelfield import metrics
 from levelfield.config import Experiment
 from levelfield.engine import Runner, TorchrunEngine, create, is_chief, started_by_torchrun
 from levelfield.errors import RunError
 from levelfield.methods import Method
-from levelfield.protocol._confirm import confirm, confirm_baseline
-from levelfield.protocol._gallery import keep_gallery
+from levelfield.protocol._confirm import Gate, baseline_specs, feature_jobs, score_flow, train_flow
+from levelfield.protocol._flow import Flow, Jobs, Until
+from levelfield.protocol._gallery import gallery_flow
+from levelfield.protocol._progress import Board, Progress
 from levelfield.protocol._proposals import budget
 from levelfield.protocol._resolve import Resolved, resolve
-from levelfield.protocol._search import run_search, search_id
+from levelfield.protocol._schedule import Schedule
+from levelfield.protocol._search import search_flow, search_id
 from levelfield.protocol.guard import record_feedback
 from levelfield.records import (
     Index,
@@ -31,27 +34,7 @@ from levelfield.records import (
     read_selection,
     select,
 )
-from levelfield.train import development, learns_from_features, run_job, trunk_features
-
-
-class Progress(Protocol):
-    """Told what is going on; the command line draws bars with it."""
-
-    def stage(self, description: str, total: int) -> None:
-        """A stage of ``total`` runs begins."""
-        ...
-
-    def advance(self) -> None:
-        """One run is done."""
-        ...
-
-
-class _Silent:
-    def stage(self, description: str, total: int) -> None:
-        pass
-
-    def advance(self) -> None:
-        pass
+from levelfield.train import run_job
 
 
 def run(
@@ -66,12 +49,12 @@ def run(
     Args:
         experiment: From :meth:`levelfield.Experiment.load` or ``build``.
         out: The folder of records; ``runs/<name>`` by default. What it holds already is not computed again.
-        progress: Is told of each finished run.
+        progress: Is told what happens.
         search_only: Stop when every selection is frozen, with the test set closed: for a machine that only
             helps with a shared search.
     """
-    store = Store(Path(out) if out is not None else Path("runs") / experiment.name)
-    progress = progress or _Silent()
+    root = Path(out) if out is not None else Path("runs") / experiment.name
+    store = Store(root.absolute())  # jobs name their files wherever they are carried out
     resolved = resolve(experiment)
     if started_by_torchrun():
         with TorchrunEngine([run_job]).open() as ranks:
@@ -79,40 +62,102 @@ def run(
                 _carry_out(resolved, store, ranks, progress, search_only=search_only)
             else:
                 ranks.follow()
-        return store.root
+        return root
     with create(experiment.engine) as engine:
         _carry_out(resolved, store, engine, progress, search_only=search_only)
-    return store.root
+    return root
 
 
 def _carry_out(
-    resolved: Resolved, store: Store, engine: Runner, progress: Progress, *, search_only: bool
+    resolved: Resolved, store: Store, engine: Runner, progress: Progress | None, *, search_only: bool
 ) -> None:
     with store.open():
         _write_index(store, resolved, {})
         if resolved.leaky:
             record_feedback(store)
-        _compute_features(resolved, progress)
-        files: dict[str, list[Path]] = {method.name: [] for method in resolved.methods}
-        for repeat in resolved.repeats:
-            for method in resolved.methods:
-                files[method.name].append(_search_and_select(repeat, method, store, engine, progress))
-        baseline = store.freeze(_baseline_selection(resolved))
-        _write_index(store, resolved, {**files, resolved.baseline: [baseline]})
+        board = Board(progress, slots=lambda: engine.slots)
+        baseline = resolved.baseline
+        searches = {
+            _row(repeat, method): (repeat, method)
+            for repeat in resolved.repeats
+            for method in resolved.methods
+        }
+        gate = Gate((baseline, *searches))
+        gate.frozen[baseline] = store.freeze(_baseline_selection(resolved))
+        flows = [
+            _method_flow(repeat, method, store, gate, board, row=row, search_only=search_only)
+            for row, (repeat, method) in searches.items()
+        ]
+        if not search_only:
+            flows.insert(0, _baseline_flow(resolved, store, gate, board))
+        Schedule(engine, board).run(flows)
         if search_only:
+            _write_index(store, resolved, _selections(resolved, gate))
             return
-        _check_any(files)
-        confirm_baseline(resolved, baseline, store, engine)
-        for repeat in resolved.repeats:
-            for method in resolved.methods:
-                total = resolved.experiment.confirm.reruns * resolved.num_folds
-                progress.stage(f"confirm {method.name}{_which(repeat)}", total)
-                file = files[method.name][repeat.repeat]
-                if (
-                    read_selection(file).failed is None
-                ):  # else the report has its reason, and the others go on
-                    confirm(repeat, method, file, store, engine, on_run=progress.advance)
-        keep_gallery(resolved, baseline, store, engine)
+        Schedule(engine, board).run([gallery_flow(resolved, gate.frozen[baseline], store)])
+
+
+def _baseline_flow(resolved: Resolved, store: Store, gate: Gate, board: Board) -> Flow[None]:
+    """Waits until every selection is frozen, says so in the index, and is the first to open the test set."""
+    specs = baseline_specs(resolved)
+    row = resolved.baseline
+    board.expect(row, len(specs))
+    yield Until(gate.is_open)
+    selections = _selections(resolved, gate)
+    _write_index(store, resolved, selections)
+    _check_any({method.name: selections[method.name] for method in resolved.methods})
+    yield from score_flow(resolved, store, gate, board, row=row, specs=specs, runs=[() for _ in specs])
+    board.ended(row)
+
+
+def _method_flow(
+    resolved: Resolved,
+    method: Method,
+    store: Store,
+    gate: Gate,
+    board: Board,
+    *,
+    row: str,
+    search_only: bool,
+) -> Flow[None]:
+    """Search, select, and unless ``search_only`` train the reruns and score them."""
+    reruns, folds = resolved.experiment.confirm.reruns, resolved.num_folds
+    identity = search_id(resolved, method)
+    trials = min(len(store.trials(identity)), budget(resolved, method))
+    total = budget(resolved, method) * folds + (0 if search_only else reruns * (folds + 1))
+    board.expect(row, total, done=trials * folds, budget=budget(resolved, method))
+    yield Jobs(feature_jobs(resolved))
+    found = yield from search_flow(resolved, method, store, board, row=row)
+    selection = select(found, method=method.name, search=identity, sign=resolved.sign)
+    file = store.freeze(selection)
+    gate.frozen[row] = file
+    board.selected(row, selection.score, selection.failed or "")
+    if search_only:
+        board.ended(row)
+        return
+    if selection.failed is None:
+        specs = yield from train_flow(resolved, method, selection.hyperparameters, store, row=row)
+        runs = [tuple(store.run(spec.run_id).path for spec in group) for group in specs]
+        yield from score_flow(resolved, store, gate, board, row=row, specs=specs, runs=runs)
+    else:  # the report has its reason, and the others go on
+        yield Until(lambda: gate.is_turn_of(row))
+        gate.passed += 1
+    board.ended(row)
+
+
+def _row(resolved: Resolved, method: Method) -> str:
+    """What the display calls a method; which of its searches is meant, where there are several."""
+    repeats = resolved.experiment.search.repeats
+    return f"{method.name} ({resolved.repeat + 1} of {repeats})" if repeats > 1 else method.name
+
+
+def _selections(resolved: Resolved, gate: Gate) -> dict[str, list[Path]]:
+    """The files of all frozen selections, by method; the baseline has one."""
+    found = {
+        method.name: [gate.frozen[_row(repeat, method)] for repeat in resolved.repeats]
+        for method in resolved.methods
+    }
+    return {**found, resolved.baseline: [gate.frozen[resolved.baseline]]}
 
 
 def _check_any(files: Mapping[str, list[Path]]) -> None:
@@ -124,41 +169,6 @@ def _check_any(files: Mapping[str, list[Path]]) -> None:
             f"every trial of {name if len(chosen) == 1 else 'every method'} failed ({first.failed}); "
             "lower the learning rate or narrow the search ranges"
         )
-
-
-def _which(resolved: Resolved) -> str:
-    """Which search is meant, where there are several."""
-    repeats = resolved.experiment.search.repeats
-    return f" ({resolved.repeat + 1} of {repeats})" if repeats > 1 else ""
-
-
-def _compute_features(resolved: Resolved, progress: Progress) -> None:
-    """Compute what a frozen trunk, or its frozen part, gives: once, with all cores, before any run."""
-    spec = resolved.run_spec(resolved.methods[0], {}, fold=0, seed=0)
-    if not learns_from_features(spec):
-        return
-    view = development(spec, resolved.resources)
-    done = 0
-    progress.stage(f"features of {len(view.dataset)} images", len(view.dataset) * (1 + spec.trunk.views))
-
-    def advance(now_done: int, _total: int) -> None:
-        nonlocal done
-        for _ in range(now_done - done):
-            progress.advance()
-        done = now_done
-
-    trunk_features(view.dataset, spec, resolved.resources, train=True, progress=advance)
-
-
-def _search_and_select(
-    resolved: Resolved, method: Method, store: Store, engine: Runner, progress: Progress
-) -> Path:
-    done = len(store.trials(search_id(resolved, method)))
-    todo = max(0, budget(resolved, method) - done)
-    progress.stage(f"search {method.name}{_which(resolved)}", todo * resolved.num_folds)
-    trials = run_search(resolved, method, store, engine, on_run=progress.advance)
-    search = search_id(resolved, method)
-    return store.freeze(select(trials, method=method.name, search=search, sign=resolved.sign))
 
 
 def _baseline_selection(resolved: Resolved) -> Selection:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from levelfield.engine import Runner
 from levelfield.methods import Method
-from levelfield.protocol._proposals import Point, propose
+from levelfield.protocol._flow import Flow, Job, Jobs, Together
+from levelfield.protocol._progress import Board
+from levelfield.protocol._proposals import Point, Question, answer, budget, question
 from levelfield.protocol._resolve import Resolved, first_point, method_source
-from levelfield.protocol._shared import run_shared_search
-from levelfield.protocol._trials import run_trials
+from levelfield.protocol._shared import shared_search
+from levelfield.protocol._trials import trial_flow
 from levelfield.records import Search, Store, Trial, space_record
 
 
@@ -34,9 +33,9 @@ def search_id(resolved: Resolved, method: Method) -> str:
     return search_of(resolved, method).search_id
 
 
-def run_search(
-    resolved: Resolved, method: Method, store: Store, engine: Runner, *, on_run: Callable[[], None]
-) -> list[Trial]:
+def search_flow(
+    resolved: Resolved, method: Method, store: Store, board: Board, *, row: str
+) -> Flow[list[Trial]]:
     """Finish the search of one method; trials that are on record are not run again.
 
     Trials go in rounds of ``search.parallel``. What a round tries depends on the rounds before only, so the
@@ -45,30 +44,56 @@ def run_search(
     search = search_of(resolved, method)
     identity = search.search_id
     store.write_search(search)
-    if resolved.experiment.search.storage is not None:
-        return run_shared_search(resolved, method, store, engine, search=identity, on_run=on_run)
+    settings = resolved.experiment.search
+    if settings.storage is not None:
+        return (yield from shared_search(resolved, method, store, board, search=identity, row=row))
     trials = store.trials(identity)
-    while wanted := next_round(resolved, method, trials):
-        earlier = trials[: _round_start(resolved, trials)]
-        for trial in run_trials(resolved, method, store, engine, wanted, earlier=earlier, on_run=on_run):
+    for trial in trials:
+        board.trial(row, trial, sign=resolved.sign, before=True)
+    while len(trials) < settings.trials:
+        asked = _next_question(resolved, method, trials)
+        rounds_left = (budget(resolved, method) - asked.numbers[0]) / settings.parallel
+        if asked.is_quick:
+            points = answer(asked)
+        else:
+            key = f"propose {identity} {asked.numbers[0]}"
+            (points,) = yield Jobs([Job(key, answer, asked, row, "propose", urgency=rounds_left + 0.5)])
+        wanted = _open_trials(resolved, asked, points, trials)
+        if not wanted:
+            break  # the grid, or an empty space, is used up
+        earlier = trials[: asked.numbers[0]]
+        flows = [
+            trial_flow(resolved, method, store, number, point, earlier=earlier, row=row, urgency=rounds_left)
+            for number, point in wanted
+        ]
+        for trial in (yield Together(flows)):
             store.write_trial(identity, trial)
             trials.append(trial)
-    return trials[: resolved.experiment.search.trials]
+            board.trial(row, trial, sign=resolved.sign)
+    return trials[: settings.trials]
 
 
 def next_round(resolved: Resolved, method: Method, trials: list[Trial]) -> list[tuple[int, Point]]:
     """The trials to do next, or the rest of a round that was interrupted; none when the search is done."""
-    settings = resolved.experiment.search
-    if len(trials) >= settings.trials:
+    if len(trials) >= resolved.experiment.search.trials:
         return []
-    start = _round_start(resolved, trials)
-    points = propose(resolved, method, range(start, start + settings.parallel), finished=trials[:start])
+    asked = _next_question(resolved, method, trials)
+    return _open_trials(resolved, asked, answer(asked), trials)
+
+
+def _next_question(resolved: Resolved, method: Method, trials: list[Trial]) -> Question:
+    """What the whole round tries that the next trial belongs to: it depends on the rounds before."""
+    parallel = resolved.experiment.search.parallel
+    start = len(trials) - len(trials) % parallel
+    return question(resolved, method, range(start, start + parallel), finished=trials[:start])
+
+
+def _open_trials(
+    resolved: Resolved, asked: Question, points: list[Point], trials: list[Trial]
+) -> list[tuple[int, Point]]:
+    """The trials of a round that are not on record yet."""
     return [
         (number, point)
-        for number, point in enumerate(points, start)
-        if len(trials) <= number < settings.trials
+        for number, point in zip(asked.numbers, points, strict=False)
+        if len(trials) <= number < resolved.experiment.search.trials
     ]
-
-
-def _round_start(resolved: Resolved, trials: list[Trial]) -> int:
-    return len(trials) - len(trials) % resolved.experiment.search.parallel

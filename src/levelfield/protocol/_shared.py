@@ -11,30 +11,25 @@ on which trials happen to be finished.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 
-from levelfield.engine import Runner
 from levelfield.errors import RunError
 from levelfield.methods import Method
+from levelfield.protocol._flow import Flow, Pause, Together
+from levelfield.protocol._progress import Board
 from levelfield.protocol._proposals import budget, propose
 from levelfield.protocol._resolve import Resolved
 from levelfield.protocol._storage import SharedStudy, Slot
-from levelfield.protocol._trials import run_trials
+from levelfield.protocol._trials import trial_flow
 from levelfield.records import Store, Trial, environment
 
 POLL_SECONDS = 1.0
 SILENCE_SECONDS = 600.0
 
 
-def run_shared_search(
-    resolved: Resolved,
-    method: Method,
-    store: Store,
-    engine: Runner,
-    *,
-    search: str,
-    on_run: Callable[[], None],
-) -> list[Trial]:
+def shared_search(
+    resolved: Resolved, method: Method, store: Store, board: Board, *, search: str, row: str
+) -> Flow[list[Trial]]:
     """Work on the search ``search`` until all its trials are finished, whoever runs them."""
     settings = resolved.experiment.search
     assert settings.storage is not None
@@ -51,13 +46,14 @@ def run_shared_search(
     silence = _Silence()
     while True:
         slots = study.slots(limit)
-        _keep(store, search, slots)
+        for trial in _keep(store, search, slots):
+            board.trial(row, trial, sign=resolved.sign)
         open_slots = [slot for slot in slots if slot.state != "finished"]
         if not open_slots:
             return [slot.record for slot in slots if slot.record is not None]
         mine = _claim(study, open_slots, worker, count=settings.parallel, silence=silence)
         if not mine:
-            time.sleep(POLL_SECONDS)
+            yield Pause(POLL_SECONDS)
             continue
         finished = [slot.record for slot in slots if slot.record is not None]
         wanted = []
@@ -69,8 +65,13 @@ def run_shared_search(
                 (point,) = propose(resolved, method, [slot.number], finished=finished, running=running)
                 study.decide(slot.number, point)
             wanted.append((slot.number, point))
+        left = float(len(open_slots))
+        flows = [
+            trial_flow(resolved, method, store, number, point, earlier=finished, row=row, urgency=left)
+            for number, point in wanted
+        ]
         with study.beating([slot.number for slot in mine]):
-            trials = run_trials(resolved, method, store, engine, wanted, earlier=finished, on_run=on_run)
+            trials = yield Together(flows)
         for trial in trials:
             study.finish(trial)
 
@@ -114,14 +115,15 @@ class _Silence:
         return time.monotonic() - since > SILENCE_SECONDS
 
 
-def _keep(store: Store, search: str, slots: Sequence[Slot]) -> None:
-    """Write the records of all finished trials into our own folder."""
+def _keep(store: Store, search: str, slots: Sequence[Slot]) -> Iterator[Trial]:
+    """Write the records of all finished trials into our own folder; those that it did not have."""
     for slot in slots:
         if slot.record is None:
             continue
         known = store.trial(search, slot.number)
         if known is None:
             store.write_trial(search, slot.record)
+            yield slot.record
         elif known != slot.record:
             raise RunError(
                 f"trial {slot.number} in {store.root} is another one than in the database of search.storage; "

@@ -14,7 +14,8 @@ from typing import Any
 
 from levelfield.config import Experiment, merge, parse_yaml
 from levelfield.errors import UsageError
-from levelfield.protocol._run import Progress, run
+from levelfield.protocol._progress import Board, Event, Progress
+from levelfield.protocol._run import run
 
 PER_METHOD = ("sampler", "miner", "samples_per_class")
 
@@ -124,16 +125,15 @@ def _file_name(text: str) -> str:
 
 
 class _Named:
-    """Progress whose stages say which value they belong to."""
+    """Progress whose rows say which value they belong to."""
 
     def __init__(self, progress: Progress, name: str) -> None:
         self._progress, self._name = progress, name
 
-    def stage(self, description: str, total: int) -> None:
-        self._progress.stage(f"{self._name}: {description}", total)
-
-    def advance(self) -> None:
-        self._progress.advance()
+    def update(self, board: Board, event: Event) -> None:
+        """See :class:`levelfield.protocol.Progress`."""
+        board.title = self._name
+        self._progress.update(board, event)
 
 
 def factors_of(points: Sequence[SweepPoint]) -> Iterator[tuple[str, list[SweepPoint]]]:

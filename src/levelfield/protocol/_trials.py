@@ -2,53 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from statistics import fmean
 
-from levelfield.engine import Runner
 from levelfield.methods import Method
+from levelfield.protocol._flow import Flow, Job, Jobs
 from levelfield.protocol._proposals import Point
 from levelfield.protocol._resolve import Resolved
-from levelfield.records import RunResult, Store, Trial
-from levelfield.train import RunJob, run_job
+from levelfield.records import RunFolder, RunResult, Store, Trial
+from levelfield.train import RunJob, checkpoint, run_job
 
 PRUNE_FROM = 5  # complete trials; fewer say little of what a fold can reach
 
 
-def run_trials(
+def trial_flow(
     resolved: Resolved,
     method: Method,
     store: Store,
-    engine: Runner,
-    wanted: Sequence[tuple[int, Point]],
+    number: int,
+    point: Point,
     *,
     earlier: Sequence[Trial],
-    on_run: Callable[[], None],
-) -> list[Trial]:
-    """The records of the trials ``wanted``, given by number and hyperparameters.
+    row: str,
+    urgency: float,
+) -> Flow[Trial]:
+    """The record of trial ``number`` of a method, which tries ``point``.
 
-    ``earlier`` are the trials of the rounds before, by which pruning judges.
+    ``earlier`` are the trials of the rounds before, by which pruning judges; see
+    :class:`levelfield.protocol._flow.Job` for the rest.
     """
-    jobs = [trial_jobs(resolved, method, store, number, point) for number, point in wanted]
-    results: list[list[RunResult]] = [[] for _ in wanted]
-    if resolved.experiment.search.prune:
-        complete = [trial for trial in earlier if trial.score is not None]
-        alive = list(range(len(wanted)))
-        for fold in range(resolved.num_folds):
-            found = engine.map(run_job, [jobs[index][fold] for index in alive], on_done=on_run)
-            for index, result in zip(alive, found, strict=True):
-                results[index].append(result)
-            alive = [index for index in alive if not _is_lost(resolved, results[index], complete)]
-    else:
-        found = engine.map(run_job, [job for group in jobs for job in group], on_done=on_run)
-        results = [
-            found[index * resolved.num_folds : (index + 1) * resolved.num_folds]
-            for index in range(len(wanted))
-        ]
-    return [
-        _record(resolved, number, point, jobs[index], results[index], earlier=earlier)
-        for index, (number, point) in enumerate(wanted)
-    ]
+    jobs = trial_jobs(resolved, method, store, number, point)
+    wanted = [training_job(job, row=row, stage="search", urgency=urgency) for job in jobs]
+    if not resolved.experiment.search.prune:
+        results = yield Jobs(wanted)
+        return _record(resolved, number, point, jobs, results, earlier=earlier)
+    complete = [trial for trial in earlier if trial.score is not None]
+    results = []
+    for job in wanted:
+        results += yield Jobs([job])
+        if _is_lost(resolved, results, complete):
+            break
+    return _record(resolved, number, point, jobs, results, earlier=earlier)
+
+
+def training_job(job: RunJob, *, row: str, stage: str, urgency: float) -> Job:
+    """A run as the scheduler takes it: known if it is on record; lost, it is recorded as failed."""
+    return Job(
+        key=f"run {job.folder}",
+        function=run_job,
+        argument=job,
+        row=row,
+        stage=stage,
+        urgency=urgency,
+        known=RunFolder(job.folder).result,
+        lost=partial(give_up, job),
+        reads=(job.folder,),  # the state of a run that was interrupted
+        writes=(job.folder,),
+    )
+
+
+def give_up(job: RunJob, reason: str) -> RunResult:
+    """Record that a run failed for a reason that is not its own to find."""
+    folder, result = RunFolder(job.folder), RunResult(status="failed", reason=reason)
+    with folder.lock():
+        folder.begin(job.spec)
+        folder.give_up(result)
+        checkpoint.drop_state(folder.path)
+    return result
 
 
 def trial_jobs(resolved: Resolved, method: Method, store: Store, number: int, point: Point) -> list[RunJob]:
@@ -118,7 +139,7 @@ def _record(
     *,
     earlier: Sequence[Trial],
 ) -> Trial:
-    """A trial is complete if every fold is; a diverged fold makes it a failed one, with its reason."""
+    """A trial is complete if every fold is; a fold that diverged or was lost makes it a failed one."""
     metric = resolved.experiment.training.metric
     reasons = [f"fold {fold}: {r.reason}" for fold, r in enumerate(results) if r.status != "complete"]
     scores = [result.validation.get(metric) for result in results]

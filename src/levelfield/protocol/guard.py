@@ -44,6 +44,11 @@ class TestPermit:
     selection_id: str
     ledger_file: Path
 
+    @property
+    def files(self) -> tuple[Path, Path]:
+        """By which it is verified, wherever that is."""
+        return self.selection_file, self.ledger_file
+
     def verify(self) -> None:
         """Raise unless the selection is frozen as it was, and its opening is in the ledger."""
         if not self.selection_file.exists():

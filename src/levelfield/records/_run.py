@@ -61,6 +61,10 @@ class RunFolder:
         files.write_json(self.path / "provenance.json", provenance.model_dump(mode="json"))
         files.write_json(self.path / "result.json", result.model_dump(mode="json"))
 
+    def give_up(self, result: RunResult) -> None:
+        """Write the result of a run that nobody could finish; it comes from no machine."""
+        files.write_json(self.path / "result.json", result.model_dump(mode="json"))
+
     def log(self) -> list[EpochLine]:
         """The measurements, in order."""
         file = self.path / "epochs.jsonl"

@@ -1,6 +1,6 @@
 """Training: one run, from a spec and a fold to a record."""
 
-from levelfield.train._devices import choose_device, choose_loaders
+from levelfield.train._devices import available_cores, choose_device, choose_loaders
 from levelfield.train._embed import embed
 from levelfield.train._inputs import FeatureInputs, ImageInputs, Inputs
 from levelfield.train._loop import DivergedError, FoldData, execute, load_trained_part, trained_part
@@ -30,6 +30,7 @@ __all__ = [
     "Resources",
     "RunJob",
     "Speed",
+    "available_cores",
     "build_embedder",
     "choose_device",
     "choose_loaders",

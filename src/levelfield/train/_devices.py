@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -11,6 +12,7 @@ from levelfield.config import EngineSpec
 from levelfield.data import Images, MemoryImages
 from levelfield.errors import UsageError
 
+CGROUP_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 MOST_LOADERS = 8  # more than a disk or a GPU can use, on most machines
 
 
@@ -52,17 +54,21 @@ def choose_loaders(engine: EngineSpec, images: Images, *, device: str) -> int:
         return engine.loaders
     if isinstance(images, MemoryImages):
         return 0
-    cores = available_cores() // max(1, engine.workers)
+    runs = engine.workers if isinstance(engine.workers, int) else available_cores() // engine.threads
+    cores = available_cores() // max(1, runs)
     if torch.device(device).type == "cpu":
         return max(0, min(cores - engine.threads, MOST_LOADERS))
     return max(1, min(cores - 1, MOST_LOADERS))
 
 
 def available_cores() -> int:
-    """How many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """The cores that this process may use: fewer than the machine has, in a container or under Slurm."""
+    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = CGROUP_QUOTA.read_text().split()
+        return min(bound, max(1, int(quota) // int(period)))
+    except (OSError, ValueError):  # no control group, or one without a quota ("max")
+        return bound
 
 
 def to_device(batch: Tensor, device: str) -> Tensor:

@@ -17,9 +17,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from levelfield.data._cache import cache_folder
 from levelfield.errors import RunError
-from levelfield.files import replacing
+from levelfield.files import cache_folder, replacing
 
 VERSION = 1
 IMAGES, INDEX, MANIFEST = "images.bin", "index.bin", "store.json"

@@ -1,0 +1,389 @@
+"""How well the engine uses machines: a replay on simulated clusters, and measurements on this one.
+
+    python benchmarks/engine.py replay                  # recorded run times, 1 to 512 simulated workers
+    python benchmarks/engine.py replay --records runs/x # the run times of an experiment of your own
+    python benchmarks/engine.py replay --seconds 3600   # the same shape with runs of an hour on average
+    python benchmarks/engine.py utilisation             # busy time / (workers x time) on this machine
+    python benchmarks/engine.py overhead                # an engine against the bare training loop
+    python benchmarks/engine.py proposals               # what proposing a trial costs
+
+The replay runs the scheduler of ``levelfield run`` itself, with a virtual clock and workers that are busy as
+long as recorded runs took. ``cub_run_seconds.json`` holds the times of 80 runs on features of CUB-200-2011,
+as ``choose_laptop.py`` recorded them (2026-11-16, 2 CPU cores, no GPU, with other work on the machine).
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import json
+import random
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median
+
+from levelfield.engine import Finished, Report, Runner, Task
+from levelfield.protocol import Board
+from levelfield.protocol._flow import Flow, Job, Jobs, Until
+from levelfield.protocol._schedule import Schedule
+from levelfield.records import Store
+
+HERE = Path(__file__).parent
+METHODS, TRIALS, FOLDS, RERUNS = 14, 5, 4, 3  # the shape of results/cub200-laptop
+SCORING_SHARE = 0.2  # scoring a rerun takes so much of the time of a run
+
+
+# The replay
+
+
+@dataclass(frozen=True)
+class Shape:
+    """An experiment as the scheduler sees it."""
+
+    methods: int = METHODS
+    trials: int = TRIALS
+    folds: int = FOLDS
+    reruns: int = RERUNS
+    parallel: int = 1
+
+
+class VirtualCluster:
+    """Workers on a virtual clock: a task's job is the seconds that it takes.
+
+    ``driver_seconds`` is what the one driver needs for each task, which nobody else can do meanwhile.
+    """
+
+    def __init__(self, workers: int, *, driver_seconds: float = 0.0) -> None:
+        self.slots = workers
+        self.now = self.busy = self._driver_free = 0.0
+        self._ends: list[tuple[float, int, float]] = []
+        self._driver_seconds = driver_seconds
+
+    def submit(self, task: Task) -> None:
+        self._driver_free = max(self._driver_free, self.now) + self._driver_seconds
+        heapq.heappush(self._ends, (self._driver_free + task.job, task.number, task.job))
+        self.busy += task.job
+
+    def wait(self, timeout: float | None = None) -> list[Finished | Report]:
+        self.now, number, seconds = heapq.heappop(self._ends)
+        return [Finished(number, seconds=seconds)]
+
+
+Durations = Callable[[int, str], float]  # of a method's job, by the job's name
+
+
+def durations(pools: list[list[float]], *, scale: float) -> Durations:
+    """A recorded time for each job, the same in every replay; methods take turns with the recorded ones."""
+
+    def seconds(method: int, name: str) -> float:
+        return scale * random.Random(f"{method} {name}").choice(pools[method % len(pools)])
+
+    return seconds
+
+
+def all_at_once(shape: Shape, seconds: Durations) -> list[Flow[None]]:
+    """What ``levelfield run`` does: the flows of protocol/_run.py, without their records."""
+    frozen: set[int] = set()
+    return [_method(method, shape, seconds, frozen) for method in range(shape.methods)]
+
+
+def _method(method: int, shape: Shape, seconds: Durations, frozen: set[int]) -> Flow[None]:
+    for start in range(0, shape.trials, shape.parallel):
+        left = (shape.trials - start) / shape.parallel
+        numbers = range(start, min(start + shape.parallel, shape.trials))
+        names = [f"trial {number} fold {fold}" for number in numbers for fold in range(shape.folds)]
+        yield Jobs([_job(method, name, seconds, urgency=left) for name in names])
+    frozen.add(method)
+    names = [f"rerun {rerun} fold {fold}" for rerun in range(shape.reruns) for fold in range(shape.folds)]
+    yield Jobs([_job(method, name, seconds, urgency=1.0) for name in names])
+    yield Until(lambda: len(frozen) == shape.methods)
+    yield Jobs(
+        [_job(method, f"score {rerun}", seconds, share=SCORING_SHARE) for rerun in range(shape.reruns)]
+    )
+
+
+def one_after_the_other(shape: Shape, seconds: Durations) -> list[Flow[None]]:
+    """What it did before: trial after trial, method after method, each waiting for its slowest run."""
+
+    def flow() -> Flow[None]:
+        confirmations = []
+        for method in range(shape.methods):
+            search, *confirmation = _wishes(_method(method, shape, seconds, set(range(shape.methods))), shape)
+            for wish in search:
+                yield wish
+            confirmations += confirmation
+        for wishes in confirmations:
+            for wish in wishes:
+                yield wish
+
+    return [flow()]
+
+
+def _wishes(flow: Flow[None], shape: Shape) -> list[list[Jobs]]:
+    found = [wish for wish in flow if isinstance(wish, Jobs)]
+    rounds = -(-shape.trials // shape.parallel)
+    return [found[:rounds], found[rounds:]]
+
+
+def _job(method: int, name: str, seconds: Durations, *, urgency: float = 0.0, share: float = 1.0) -> Job:
+    return Job(f"{method} {name}", abs, share * seconds(method, name), "all", "search", urgency=urgency)
+
+
+def replayed(flows: list[Flow[None]], workers: int, *, driver_seconds: float = 0.0) -> VirtualCluster:
+    """Run flows on so many virtual workers; the cluster afterwards."""
+    cluster = VirtualCluster(workers, driver_seconds=driver_seconds)
+    board = Board()
+    board.expect("all", 0)
+    Schedule(cluster, board, clock=lambda: cluster.now).run(flows)
+    return cluster
+
+
+def critical_path(shape: Shape, seconds: Durations) -> float:
+    """The time on workers without number: the slowest chain of trials, then reruns and scores."""
+    return replayed(all_at_once(shape, seconds), 1_000_000).now
+
+
+def recorded_pools(folder: Path | None) -> list[list[float]]:
+    """Seconds of finished runs, a list for each loss."""
+    if folder is None:
+        found = json.loads((HERE / "cub_run_seconds.json").read_text())
+        return list(found.values())
+    pools = defaultdict(list)
+    for run in Store(folder).runs():
+        provenance = run.provenance()
+        if provenance is not None:
+            pools[run.spec().recipe.loss].append(provenance.seconds)
+    if not pools:
+        sys.exit(f"{folder} has no finished runs; give the folder that `levelfield run` wrote")
+    return list(pools.values())
+
+
+def replay(options: argparse.Namespace) -> None:
+    """Print makespan, speed-up and utilisation, before and after."""
+    pools = recorded_pools(options.records)
+    scale = options.seconds / fmean(time for pool in pools for time in pool) if options.seconds else 1.0
+    seconds = durations(pools, scale=scale)
+    shape = Shape(trials=options.trials)
+    print(
+        f"{shape.methods} methods x {shape.trials} trials x {shape.folds} folds, {shape.reruns} reruns; "
+        f"runs of {scale * fmean(t for p in pools for t in p):.1f} s on average; the driver needs "
+        f"{1000 * options.driver_seconds:.0f} ms a job"
+    )
+    alone = replayed(all_at_once(shape, seconds), 1).now
+    path = critical_path(shape, seconds)
+    print(
+        f"one worker: {alone:.0f} s; no number of workers is faster than {path:.0f} s (the longest chain)\n"
+    )
+    print("workers | before: busy | now: busy | time (s) | speed-up | limited by")
+    for workers in (1, 2, 4, 8, 16, 32, 64, 128, 512):
+        old = replayed(one_after_the_other(shape, seconds), workers)
+        new = replayed(all_at_once(shape, seconds), workers, driver_seconds=options.driver_seconds)
+        limit = "workers" if alone / workers > path else "the sequence of trials"
+        print(
+            f"{workers:7d} | {old.busy / old.now / workers:12.0%} | {new.busy / new.now / workers:9.0%} | "
+            f"{new.now:8.0f} | {alone / new.now:8.1f} | {limit}"
+        )
+    print("\nsearch.parallel: trials of a method in flight at once; each knows fewer trials before it")
+    print("parallel | trials that a trial knows, on average | time (s) on 64 workers | on 512")
+    for parallel in (1, 2, 5, 10, 25):
+        if parallel > shape.trials:
+            continue
+        wide = Shape(trials=shape.trials, parallel=parallel)
+        knows = fmean(number - number % parallel for number in range(shape.trials))
+        times = [replayed(all_at_once(wide, seconds), workers).now for workers in (64, 512)]
+        print(f"{parallel:8d} | {knows:37.1f} | {times[0]:22.0f} | {times[1]:6.0f}")
+
+
+# Measurements on this machine
+
+
+class Watch:
+    """Adds up how long jobs kept a worker, from the first to the last."""
+
+    def __init__(self) -> None:
+        self.busy, self.first, self.last, self.jobs = 0.0, 0.0, 0.0, 0
+
+    @contextmanager
+    def around(self, runner: Runner) -> Iterator[Runner]:
+        watch = self
+
+        class Watched:
+            @property
+            def slots(self) -> int:
+                return runner.slots
+
+            def submit(self, task: Task) -> None:
+                watch.first = watch.first or time.monotonic()
+                runner.submit(task)
+
+            def wait(self, timeout: float | None = None) -> list[Finished | Report]:
+                events = runner.wait(timeout)
+                for event in events:
+                    if isinstance(event, Finished):
+                        watch.busy += event.seconds
+                        watch.last = time.monotonic()
+                        watch.jobs += 1
+                return events
+
+        yield Watched()
+
+
+def _experiment(
+    methods: list[str], *, trials: int, workers: int, steps: int, sampler: str
+) -> dict[str, object]:
+    return {
+        "name": "engine",
+        "preset": "demo",
+        "methods": methods,
+        "trunk": {"mode": "frozen"},
+        "search": {"trials": trials, "sampler": sampler},
+        "confirm": {"reruns": 1},
+        "training": {"iterations_per_epoch": steps, "max_epochs": 8, "evaluate_every": 2, "patience": None},
+        "engine": {"name": "watched", "workers": workers},
+    }
+
+
+ALL_METHODS = [
+    *("contrastive", "triplet", "ntxent", "proxy_nca", "margin", "normalized_softmax", "cosface"),
+    *("arcface", "fastap", "snr_contrastive", "multi_similarity", "multi_similarity_miner", "soft_triple"),
+    "margin_class",
+]
+
+
+def utilisation(options: argparse.Namespace) -> None:
+    """Run 14 methods x 5 trials x 4 folds on frozen features with real workers."""
+    import levelfield as lf
+    from levelfield import engine
+
+    watch = Watch()
+
+    @engine.register("watched")
+    @contextmanager
+    def watched(*, workers: int = 2, threads: int = 1) -> Iterator[Runner]:
+        """The local engine, watched."""
+        with engine.LocalEngine(workers=workers).open() as runner, watch.around(runner) as seen:
+            engine.run_all(runner, _warm_up, [1.0] * workers)  # importing torch is not the scheduler's affair
+            yield seen
+
+    values = _experiment(
+        ALL_METHODS, trials=options.trials, workers=options.workers, steps=options.steps, sampler="gp"
+    )
+    values["metrics"] = ["map_at_r"]
+    with tempfile.TemporaryDirectory() as folder:
+        lf.run(lf.Experiment.build(**values), Path(folder) / "out")
+    wall = watch.last - watch.first
+    print(
+        f"{watch.jobs} jobs, {watch.busy / watch.jobs:.2f} s on average, {options.workers} workers: busy "
+        f"{watch.busy / options.workers / wall:.0%} of {wall:.0f} s"
+    )
+
+
+def _warm_up(seconds: float) -> None:
+    import torch
+
+    torch.zeros(1)
+    time.sleep(seconds)
+
+
+def overhead(options: argparse.Namespace) -> None:
+    """Time runs on an engine against the same runs in a loop, with data and network loaded before."""
+    import levelfield as lf
+    from levelfield import engine
+    from levelfield.config import EngineSpec
+    from levelfield.protocol import resolve
+    from levelfield.train import RunJob, run_job
+
+    values = _experiment(["triplet"], trials=1, workers=0, steps=5, sampler="random")
+    values["engine"] = {"workers": 0}
+    resolved = resolve(lf.Experiment.build(**values))
+    method = resolved.methods[0]
+
+    def jobs(folder: Path, first: int) -> list[RunJob]:
+        specs = [
+            resolved.run_spec(method, {"margin": 0.1}, fold=0, seed=first + n) for n in range(options.runs)
+        ]
+        return [RunJob(spec, resolved.resources, folder / spec.run_id) for spec in specs]
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        spec = EngineSpec.model_validate({"name": options.engine, "workers": 1})
+        bare, through = [], []
+        with engine.create(spec) as runner:
+            for job in jobs(folder / "warm", 10_000)[:2]:
+                run_job(job)
+            engine.run_all(runner, run_job, jobs(folder / "warm there", 20_000)[:2])
+            for turn in range(options.turns):  # in turns: other work on the machine hits both alike
+                started = time.perf_counter()
+                for job in jobs(folder / f"bare {turn}", turn * 1000):
+                    run_job(job)
+                bare.append((time.perf_counter() - started) / options.runs)
+                started = time.perf_counter()
+                engine.run_all(runner, run_job, jobs(folder / f"through {turn}", turn * 1000))
+                through.append((time.perf_counter() - started) / options.runs)
+    extra = median(b - a for a, b in zip(bare, through, strict=True))
+    print(
+        f"{options.engine}: {1000 * median(bare):.0f} ms a run in a loop, {1000 * median(through):.0f} ms on "
+        f"one worker: {1000 * extra:+.0f} ms, {median(through) / median(bare):.2f} times"
+    )
+
+
+def proposals(options: argparse.Namespace) -> None:
+    """Processor seconds of one proposal, by sampler and number of trials before."""
+    from levelfield.protocol._optimise import Observation, suggest
+    from levelfield.space import Float
+
+    space = {"lr": Float(1e-6, 1.0, log=True), "margin": Float(0.0, 1.0), "scale": Float(1.0, 100.0)}
+    chance = random.Random(0)
+
+    def seen(count: int) -> list[Observation]:
+        points = [
+            {"lr": 10 ** chance.uniform(-6, 0), "margin": chance.random(), "scale": chance.uniform(1, 100)}
+            for _ in range(count)
+        ]
+        return [Observation(point, chance.random()) for point in points]
+
+    for sampler in ("gp", "tpe", "random"):
+        suggest(space, seen(8), sampler=sampler, seed=0, number=8)
+        for count in (50, 200, 1000):
+            times = []
+            for turn in range(1 if count == 1000 else 5):
+                before = seen(count)
+                started = time.process_time()
+                suggest(space, before, sampler=sampler, seed=turn, number=count)
+                times.append(time.process_time() - started)
+            print(f"{sampler:7s} after {count:5d} trials: {median(times):7.3f} s")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parts = parser.add_subparsers(required=True)
+    part = parts.add_parser("replay")
+    part.add_argument("--records", type=Path, help="folder of an experiment; its run times are replayed")
+    part.add_argument("--seconds", type=float, help="scale the recorded times to this mean")
+    part.add_argument("--trials", type=int, default=TRIALS)
+    part.add_argument("--driver-seconds", type=float, default=0.005, help="that the driver needs for a job")
+    part.set_defaults(run=replay)
+    part = parts.add_parser("utilisation")
+    part.add_argument("--workers", type=int, default=2)
+    part.add_argument("--trials", type=int, default=TRIALS)
+    part.add_argument("--steps", type=int, default=60)
+    part.set_defaults(run=utilisation)
+    part = parts.add_parser("overhead")
+    part.add_argument("--engine", default="local")
+    part.add_argument("--runs", type=int, default=10)
+    part.add_argument("--turns", type=int, default=5)
+    part.set_defaults(run=overhead)
+    part = parts.add_parser("proposals")
+    part.set_defaults(run=proposals)
+    options = parser.parse_args()
+    options.run(options)
+
+
+if __name__ == "__main__":
+    main()

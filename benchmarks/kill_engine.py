@@ -1,0 +1,155 @@
+"""Kill workers and the driver of an experiment at random moments; records must be as if nothing happened.
+
+    python benchmarks/kill_engine.py --kills 100
+
+One experiment of several methods is carried out undisturbed, and once more under fire: SIGKILL for a worker
+or for the driver, which is then started again. At the end every record is compared byte by byte, and it is
+checked that no finished run was ever computed again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import yaml
+
+HERE = Path(__file__).parent
+TESTS = HERE.parent / "tests"
+sys.path.insert(0, str(TESTS))
+
+from records_snapshot import differences, records_of  # noqa: E402 - a file of the tests, found just now
+
+METHODS = ["contrastive", "triplet", "normalized_softmax", "ntxent", "multi_similarity", "arcface"]
+WORKERS = 2
+WORKER_KILLS = 2  # of one driver: a run that dies three times would be recorded as failed, as it should
+
+
+def experiment(methods: int, trials: int) -> dict[str, object]:
+    """Runs of about a second, with a search that depends on each of them."""
+    return {
+        "name": "killed",
+        "plugins": [str(TESTS / "toy_plugin.py")],
+        "dataset": {"name": "toy_images"},
+        "split": {"name": "class_disjoint", "folds": 2},
+        "trunk": {"name": "conv4", "width": 4, "in_channels": 1},
+        "head": {"size": 8},
+        "batch": {"size": 12, "samples_per_class": 3, "samples_per_class_classification": 2},
+        "optimizer": {"name": "adam", "lr": 3e-3},
+        "training": {"iterations_per_epoch": 10, "max_epochs": 6, "evaluate_every": 1, "patience": None},
+        "methods": METHODS[:methods],
+        "search": {"trials": trials, "sampler": "tpe"},
+        "confirm": {"reruns": 2},
+        "engine": {"workers": WORKERS},
+    }
+
+
+def command(file: Path, out: Path) -> list[str]:
+    return [sys.executable, "-m", "levelfield", "run", str(file), "--out", str(out), "--quiet"]
+
+
+def workers_of(driver: int) -> list[int]:
+    """The worker processes of a driver."""
+    try:
+        children = Path(f"/proc/{driver}/task/{driver}/children").read_text().split()
+        return [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    except OSError:  # it has just ended
+        return []
+
+
+def finished_runs(out: Path) -> dict[str, int]:
+    """When each finished run was finished."""
+    return {file.parent.name: file.stat().st_mtime_ns for file in out.glob("runs/*/result.json")}
+
+
+class Watch:
+    """Sees to it that a run that was finished is never computed again."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, int] = {}
+
+    def look(self, out: Path) -> None:
+        now = finished_runs(out)
+        again = [run for run, when in self.seen.items() if now.get(run) != when]
+        if again:
+            sys.exit(f"lost or computed again: {', '.join(again)}")
+        self.seen = now
+
+
+def under_fire(file: Path, out: Path, kills: int, chance: random.Random) -> dict[str, int]:
+    """Carry out the experiment with so many kills; how many hit the driver, and how many a worker."""
+    hits = {"driver": 0, "worker": 0}
+    watch = Watch()
+    while sum(hits.values()) < kills:
+        driver = subprocess.Popen(command(file, out), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        left = chance.randint(0, WORKER_KILLS)
+        while driver.poll() is None and not workers_of(driver.pid):
+            time.sleep(0.01)
+        while driver.poll() is None and sum(hits.values()) < kills:
+            time.sleep(chance.uniform(0.0, 3.0))
+            watch.look(out)
+            victims = workers_of(driver.pid)
+            if left and victims:
+                os.kill(chance.choice(victims), signal.SIGKILL)
+                hits["worker"] += 1
+                left -= 1
+            elif not left and driver.poll() is None:
+                driver.kill()
+                hits["driver"] += 1
+                break
+        if driver.poll() is None and sum(hits.values()) < kills:
+            driver.wait()
+        if sum(hits.values()) >= kills:
+            break
+        _, said = driver.communicate()
+        if driver.returncode not in (0, -signal.SIGKILL):
+            sys.exit(f"the driver ended with {driver.returncode}: {said.decode()[-500:]}")
+        if driver.returncode == 0:
+            sys.exit(f"the experiment was finished after {sum(hits.values())} kills; give it more --trials")
+    driver.kill()
+    driver.wait()
+    subprocess.run(command(file, out), check=True, capture_output=True)
+    watch.look(out)
+    return hits
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--methods", type=int, default=len(METHODS))
+    parser.add_argument("--trials", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    options = parser.parse_args()
+    print(f"seed {options.seed}", flush=True)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        file = folder / "killed.yaml"
+        file.write_text(yaml.safe_dump(experiment(options.methods, options.trials)))
+        subprocess.run(command(file, folder / "undisturbed"), check=True, capture_output=True)
+        hits = under_fire(file, folder / "disturbed", options.kills, random.Random(options.seed))
+        expected, found = (records_of(folder / each) for each in ("undisturbed", "disturbed"))
+        different = differences(_but_the_ledger(expected), _but_the_ledger(found))
+        left_over = [file.name for file in (folder / "disturbed").rglob("state.pt")]
+        runs = len(finished_runs(folder / "disturbed"))
+    if different or left_over:
+        sys.exit(f"{len(different)} records differ: {different[:5]}; left over: {left_over[:5]}")
+    print(
+        f"{hits['driver']} kills of the driver, {hits['worker']} of workers: {runs} runs, {len(expected)} "
+        "records, all the same byte by byte; no finished run was lost or computed again"
+    )
+
+
+def _but_the_ledger(records: dict[str, bytes]) -> dict[str, bytes]:
+    """The ledger tells of interruptions: each restart opens the test set again, and says so."""
+    return {name: content for name, content in records.items() if name != "ledger.jsonl"}
+
+
+if __name__ == "__main__":
+    main()

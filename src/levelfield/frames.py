@@ -1,0 +1,199 @@
+"""Tidy data frames of an experiment's records, for pandas. Torch is not imported."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from levelfield.compare import SETTINGS, Comparison, collect, read_confirmation
+from levelfield.errors import UsageError
+from levelfield.records import RunFolder, Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def results(root: str | Path) -> Results:
+    """What an experiment found, as data frames.
+
+    Args:
+        root: The folder that ``levelfield run`` wrote, finished or not.
+
+    Example::
+
+        found = lf.results("runs/my-comparison")
+        found.results.pivot_table(index="method", columns="metric", values="score")
+        found.trials.plot.scatter("margin", "score")
+    """
+    try:
+        import pandas  # noqa: F401
+    except ImportError as error:
+        raise UsageError("lf.results needs pandas; `pip install 'levelfield[pandas]'`") from error
+    return Results(Path(root), collect(root))
+
+
+@dataclass(frozen=True)
+class Results:
+    """The records of one experiment; every frame has one row per observation, and is read when first used.
+
+    Attributes:
+        root: The folder of the records.
+        comparison: The same as objects of Python.
+    """
+
+    root: Path
+    comparison: Comparison
+
+    @cached_property
+    def results(self) -> pd.DataFrame:
+        """Test scores: one row per method, search, rerun, setting and metric.
+
+        Columns: method, search, rerun, setting ("separated" or "concatenated"), metric, score.
+        """
+        rows = [
+            (result.method, search, number, setting, metric, score)
+            for result in self.comparison.results
+            for search, repeat in enumerate(result.repeats)
+            for number, rerun in repeat.reruns.items()
+            if rerun.failed is None
+            for setting in SETTINGS
+            for metric, score in rerun.scores(setting).items()
+        ]
+        return _frame(rows, ["method", "search", "rerun", "setting", "metric", "score"])
+
+    @cached_property
+    def trials(self) -> pd.DataFrame:
+        """The searches: one row per trial, one column per hyperparameter.
+
+        Columns: method, search, trial, score, status ("complete", "failed" or "pruned"), reason, selected,
+        the score of each fold (fold_0, ...), then the hyperparameters of all methods; those that a method
+        has not are NaN.
+        """
+        rows = [
+            {
+                "method": result.method,
+                "search": search,
+                "trial": trial.number,
+                "score": trial.score,
+                "status": _status(trial),
+                "reason": trial.reason,
+                "selected": trial.number == repeat.selection.trial,
+                **{f"fold_{fold}": score for fold, score in enumerate(trial.fold_scores)},
+                **trial.hyperparameters,
+            }
+            for result in self.comparison.trained
+            for search, repeat in enumerate(result.repeats)
+            for trial in repeat.trials
+        ]
+        first = ["method", "search", "trial", "score", "status", "reason", "selected"]
+        return _ordered(rows, first, behind=lambda name: not name.startswith("fold_"))
+
+    @cached_property
+    def runs(self) -> pd.DataFrame:
+        """Trainings: one row per run in the folder, also those of earlier wordings of the experiment.
+
+        Columns: run, method (of the trial that lists it; None for reruns), trial, loss, miner, sampler,
+        fold, seed, status, best_epoch, last_epoch, seconds, host, then ``validation.NAME`` per metric and
+        the hyperparameters.
+        """
+        trial_of = {
+            run: (result.method, trial.number)
+            for result in self.comparison.trained
+            for repeat in result.repeats
+            for trial in repeat.trials
+            for run in trial.runs
+        }
+        rows = [_run_row(folder, *trial_of.get(folder.path.name, (None, None))) for folder in self._folders]
+        first = ["run", "method", "trial", "loss", "miner", "sampler", "fold", "seed"]
+        first += ["status", "best_epoch", "last_epoch", "seconds", "host"]
+        return _ordered(rows, first, behind=lambda name: not name.startswith("validation."))
+
+    @cached_property
+    def curves(self) -> pd.DataFrame:
+        """Learning curves: one row per run, epoch and quantity ("loss", or a validation metric)."""
+        rows = [
+            (folder.path.name, line.epoch, name, value)
+            for folder in self._folders
+            for line in folder.log()
+            for name, value in (("loss", line.loss), *line.scores.items())
+            if value is not None
+        ]
+        return _frame(rows, ["run", "epoch", "quantity", "value"])
+
+    def per_query(self, metric: str | None = None, *, setting: str = "concatenated") -> pd.DataFrame:
+        """Each test query's own score: one row per method, search, rerun and query.
+
+        Columns: method, search, rerun, query (its row in the test set), label (its class), score; NaN where
+        a query has no other image of its class.
+
+        Args:
+            metric: The experiment's main metric if None.
+            setting: "concatenated" or "separated".
+        """
+        import numpy as np
+        import pandas as pd
+
+        wanted = metric or self.comparison.main_metric
+        if wanted not in self.comparison.metrics:
+            known = ", ".join(self.comparison.metrics)
+            raise UsageError(f'no metric "{wanted}" was tested here; there are {known}')
+        if setting not in SETTINGS:
+            raise UsageError(f'no setting "{setting}"; there are {" and ".join(SETTINGS)}')
+        frames = []
+        for result in self.comparison.results:
+            confirmation = read_confirmation(self.root, result)
+            labels = confirmation.classes()
+            for (search, number), scores in (confirmation.per_query(setting, wanted) or {}).items():
+                frame = pd.DataFrame({"query": np.arange(len(scores)), "score": scores})
+                frame.insert(0, "method", result.method)
+                frame.insert(1, "search", search)
+                frame.insert(2, "rerun", number)
+                frame.insert(4, "label", labels.astype("int64") if labels is not None else -1)
+                frames.append(frame)
+        columns = ["method", "search", "rerun", "query", "label", "score"]
+        return pd.concat(frames, ignore_index=True) if frames else _frame([], columns)
+
+    @property
+    def _folders(self) -> list[RunFolder]:
+        found = Store(self.root).runs()
+        return [folder for folder in found if (folder.path / "spec.json").exists()]
+
+
+def _status(trial: Any) -> str:
+    return "pruned" if trial.pruned else "complete" if trial.score is not None else "failed"
+
+
+def _run_row(folder: RunFolder, method: str | None, trial: int | None) -> dict[str, Any]:
+    spec, result, provenance = folder.spec(), folder.result(), folder.provenance()
+    return {
+        "run": folder.path.name,
+        "method": method,
+        "trial": trial,
+        "loss": spec.recipe.loss,
+        "miner": spec.recipe.miner,
+        "sampler": spec.recipe.sampler,
+        "fold": spec.fold,
+        "seed": spec.seed,
+        "status": "running" if result is None else result.status,
+        "best_epoch": None if result is None else result.best_epoch,
+        "last_epoch": None if result is None else result.last_epoch,
+        "seconds": None if provenance is None else provenance.seconds,
+        "host": None if provenance is None else provenance.host,
+        **({} if result is None else {f"validation.{name}": v for name, v in result.validation.items()}),
+        **spec.hyperparameters,
+    }
+
+
+def _frame(rows: list[Any], columns: list[str]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _ordered(rows: list[dict[str, Any]], first: list[str], *, behind: Any) -> pd.DataFrame:
+    """Rows as a frame: the columns ``first``, then those not ``behind``, then the rest, each sorted."""
+    names = sorted({name for row in rows for name in row} - set(first))
+    columns = first + [n for n in names if not behind(n)] + [n for n in names if behind(n)]
+    return _frame(rows, columns)

@@ -1,0 +1,88 @@
+"""Proposals are quick to make, and the same as the slow and obvious way makes them."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from typing import Any
+
+import pytest
+import torch
+
+from levelfield.protocol import _optimise
+from levelfield.protocol._optimise import Observation, distribution_of, suggest
+from levelfield.protocol._proposals import Question, answer
+from levelfield.seeds import seed_for
+from levelfield.space import Choice, Float, Int
+
+SPACE = {
+    "lr": Float(1e-6, 1.0, log=True),
+    "margin": Float(0.0, 1.0),
+    "k": Int(1, 9),
+    "kind": Choice("a", "b"),
+}
+
+
+def observed(count: int, seed: int = 0) -> list[Observation]:
+    chance = random.Random(seed)
+    return [
+        Observation(
+            {
+                "lr": 10 ** chance.uniform(-6, 0),
+                "margin": chance.random(),
+                "k": chance.randint(1, 9),
+                "kind": chance.choice("ab"),
+            },
+            chance.random(),
+        )
+        for _ in range(count)
+    ]
+
+
+def slow_and_obvious(seen: list[Observation], *, sampler: str, seed: int, number: int) -> Any:
+    """A study of plain trials, each added as Optuna's guide says."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    distributions = {name: distribution_of(dimension) for name, dimension in SPACE.items()}
+    made = _optimise._sampler(sampler, seed_for(seed, "suggest", number) % 2**32)
+    study = optuna.create_study(direction="maximize", sampler=made)
+    for each in seen:
+        study.add_trial(
+            optuna.trial.create_trial(
+                params=each.hyperparameters, distributions=distributions, value=each.score
+            )
+        )
+    return study.ask(fixed_distributions=distributions).params
+
+
+@pytest.mark.parametrize("sampler", ["gp", "tpe", "random"])
+@pytest.mark.parametrize("count", [3, 12, 40])
+def test_the_quick_way_proposes_what_the_slow_one_does(sampler: str, count: int) -> None:
+    seen = observed(count)
+    found = suggest(SPACE, seen, sampler=sampler, seed=7, number=count)
+    assert found == slow_and_obvious(seen, sampler=sampler, seed=7, number=count)
+
+
+def test_threads_are_as_they_were_afterwards() -> None:
+    before = torch.get_num_threads()
+    suggest(SPACE, observed(8), sampler="gp", seed=0, number=8, threads=before + 1)
+    assert torch.get_num_threads() == before
+
+
+def test_any_process_can_answer() -> None:
+    """All that decides what is tried travels with the question."""
+    asked = Question(
+        space=SPACE,
+        numbers=(9, 10),
+        observed=tuple(observed(9)),
+        stand_in=0.5,
+        running=(),
+        first=None,
+        sampler="tpe",
+        seed=3,
+        threads=1,
+    )
+    one, two = answer(asked)
+    assert answer(pickle.loads(pickle.dumps(asked))) == [one, two] and one != two
+    assert not asked.is_quick

@@ -1,0 +1,113 @@
+"""MLflow with a real server: what the records say, once, also when the server was down meanwhile."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mlflow")
+pytest.importorskip("flask")
+
+from mlflow import MlflowClient
+
+from levelfield.config import TrackSpec
+from levelfield.records import Store
+from levelfield.track import folder_of, send_records
+from levelfield.track._entries import Reader
+from levelfield.track._send import folder_id
+
+pytestmark = pytest.mark.slow
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def server(folder: Path, port: int) -> Iterator[str]:
+    """A tracking server on this machine, whose data lie in ``folder``."""
+    folder.mkdir(exist_ok=True)
+    address = f"http://127.0.0.1:{port}"
+    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port)]
+    command += ["--workers", "1", "--backend-store-uri", f"sqlite:///{folder / 'mlflow.db'}"]
+    command += ["--artifacts-destination", str(folder / "artifacts")]
+    quiet = os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=quiet, start_new_session=True)
+        try:
+            deadline = time.monotonic() + 240
+            while time.monotonic() < deadline and process.poll() is None:
+                try:
+                    urllib.request.urlopen(f"{address}/health", timeout=5).close()
+                    break
+                except OSError:
+                    time.sleep(0.2)
+            yield address
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def check_all(records: Path, uri: str) -> None:
+    """Every entry is an MLflow run below its parent's, with each point of its curve once."""
+    client = MlflowClient(tracking_uri=uri)
+    experiment = client.get_experiment_by_name("tiny")
+    assert experiment is not None
+    runs = {
+        run.data.tags["levelfield.key"]: run
+        for run in client.search_runs([experiment.experiment_id], max_results=1000)
+    }
+    mine = folder_id(records)
+    entries = list(Reader(Store(records)).entries())
+    assert len(client.search_runs([experiment.experiment_id], max_results=1000)) == len(entries)
+    for entry in entries:
+        run = runs[f"{mine}/{entry.key}"]
+        assert run.info.run_name == entry.name and run.info.status == "FINISHED"
+        parent = None if entry.parent is None else runs[f"{mine}/{entry.parent}"].info.run_id
+        assert run.data.tags.get("mlflow.parentRunId") == parent
+        assert {name: str(value)[:500] for name, value in entry.parameters.items()} == run.data.params
+        for name, value in entry.scores.items():
+            history = client.get_metric_history(run.info.run_id, name)
+            assert [point.value for point in history] == [value], (entry.name, name)
+        if entry.kind == "run" and entry.name.endswith("fold-1"):
+            history = client.get_metric_history(run.info.run_id, "validation/map_at_r")
+            assert [(point.step, point.value) for point in history] == [
+                (point.step, point.values["validation/map_at_r"]) for point in entry.points
+            ]
+        if entry.kind == "experiment":
+            listed = {file.path for file in client.list_artifacts(run.info.run_id, "report")}
+            assert "report/index.html" in listed
+
+
+def test_a_server_gets_what_the_records_say_once(records: Path, tmp_path: Path) -> None:
+    port = free_port()
+    spec = TrackSpec.model_validate({"name": "mlflow", "uri": f"http://127.0.0.1:{port}"})
+    with pytest.raises(Exception, match=r"(?i)connection|retries|refused"):
+        send_records(records, spec)  # the server is down
+    with server(tmp_path / "server", port) as uri:
+        assert send_records(records, spec) == 30
+        check_all(records, uri)
+        assert send_records(records, spec) == 0
+        (folder_of(records) / "mlflow.jsonl").unlink()  # as if killed before anything was noted
+        assert send_records(records, spec) == 30
+        check_all(records, uri)
+
+
+def test_without_a_server_it_is_a_database_beside_the_records(
+    records: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    assert send_records(records, TrackSpec(name="mlflow")) == 30
+    check_all(records, f"sqlite:///{folder_of(records) / 'mlflow' / 'mlflow.db'}")
