@@ -48,7 +48,7 @@ def run(
     experiment = Experiment.load(file, tuple(overrides or ()))
     if track:
         experiment = experiment.tracked_by(*track)
-    if experiment.track and not quiet:
+    if experiment.track and not quiet and not as_json:
         _say_where(experiment, out)
     if not search_only:
         carry_out(experiment, out, quiet=quiet, as_json=as_json)

@@ -35,7 +35,8 @@ class SphereFace(ClassificationLoss):
     Cross-entropy of scale * |x| * cos(angle(x, w)), with psi(angle) for the cosine at the true class.
 
     psi(angle) = (-1)^k cos(margin * angle) - 2k on [k pi / margin, (k+1) pi / margin] falls all the way from
-    0 to 180 degrees. This is A-Softmax as the paper states it, without the annealing of its authors' code.
+    0 to 180 degrees. This is A-Softmax as the paper states it. The authors' code eases it in by
+    annealing, and without it a network from scratch does not learn at ``margin`` 4: take a smaller one.
     Equals pytorch-metric-learning's; ``scale`` is that library's addition and is needed for embeddings of
     unit length.
 

@@ -84,7 +84,9 @@ def _make(
 ) -> nn.Module:
     """Let the repository make its network; ``without`` names a last layer, a classifier, to leave out."""
     try:
-        network = torch.hub.load(str(folder), entry, source="local", pretrained=pretrained, **options)
+        network = torch.hub.load(  # type: ignore[no-untyped-call]
+            str(folder), entry, source="local", pretrained=pretrained, **options
+        )
     except OSError:
         raise  # its weights could not be fetched: the caller says so
     except Exception as error:  # whatever the code of others raises
@@ -114,7 +116,7 @@ def _folder(name: str, repository: str) -> Path:
     try:
         if not any(Path(torch.hub.get_dir()).glob(kept)):
             with contextlib.redirect_stdout(io.StringIO()):
-                torch.hub.list(repository, trust_repo=True, verbose=False)
+                torch.hub.list(repository, trust_repo=True, verbose=False)  # type: ignore[no-untyped-call]
         folders = [found for found in Path(torch.hub.get_dir()).glob(kept) if found.is_dir()]
         return max(folders, key=lambda found: found.stat().st_mtime)
     except Exception as error:  # each kind of missing network has an error of its own
