@@ -93,6 +93,7 @@ FIELDS: dict[str, tuple[Any, str]] = {
     "search.storage": ("sqlite:///x.db", ""),
     "confirm.reruns": (9, ""),
     "confirm.gallery": (9, ""),
+    "confirm.rerank": (("aqe",), ""),
     "engine.name": ("mine", ""),
     "engine.workers": (3, ""),
     "engine.threads": (3, ""),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -131,6 +132,44 @@ def test_pages_fit_a_telephone(server: str, open_page: Opener) -> None:
     for path in ("/", "/compare", f"{key}/live", f"{key}/trials?method=triplet"):
         watched.page.goto(server + path)
         assert watched.overflow() == 0, path
+
+
+def test_hostile_records_do_no_harm(tmp_path: Path, open_page: Opener) -> None:
+    """Folders, hyperparameters, notes and reasons of failures are shown as text on every page."""
+    script = "<img src=x onerror=alert(1)>\"'{{7*7}}"
+    home = tmp_path / "runs" / f"<b>{script[:20]}"
+    roots = [
+        written(home / name, name=name, means=METHODS | {"\u05d0\u05d1": 0.2, "untrained": 0.1})
+        for name in ("one", "two")
+    ]
+    for root in roots:
+        index = json.loads((root / "experiment.json").read_text())
+        index |= {"notes": [script], "split": script}
+        (root / "experiment.json").write_text(json.dumps(index))
+    for file in (file for root in roots for file in root.glob("searches/*/trial-*.json")):
+        trial = json.loads(file.read_text())
+        trial["hyperparameters"] = {script: 0.5, "other": f"</td>{script}"}
+        trial["reason"] = script if trial["reason"] else ""
+        file.write_text(json.dumps(trial))
+    (home / "bad").mkdir()
+    (home / "bad" / "experiment.json").write_text(f'{{"leaky": "{script[:10]}"}}')
+    with served(str(tmp_path / "runs")) as address:
+        watched = open_page(address)
+        page = watched.page
+        keys = [box.get_attribute("value") for box in page.locator("input[name=e]").all()]
+        page.goto(f"{address}/compare?e={keys[0]}&e={keys[1]}")
+        assert page.locator(".diagram svg").count() == 1
+        page.goto(f"{address}/e/{keys[0]}/report")
+        watched.draw_all()
+        assert script in page.inner_text("main")
+        page.goto(f"{address}/e/{keys[0]}/live")
+        watched.draw_all()
+        page.get_by_role("link", name="\u05d0\u05d1").click()
+        page.get_by_role("link", name="trial 1", exact=True).click()
+        assert script in page.inner_text("main")
+    page.goto(write_site(tmp_path / "runs" / home.name / "one", tmp_path / "site").as_uri())
+    page.get_by_role("link", name="\u05d0\u05d1").click()
+    assert page.locator("main img[src=x]").count() == 0
 
 
 def test_the_site_sorts_filters_and_links(folder: Path, tmp_path: Path, open_page: Opener) -> None:

@@ -271,9 +271,11 @@ class ConfirmSpec(Section):
     """How often the selection is trained anew, with fresh seeds, for the test set; what is kept to look at.
 
     ``gallery`` is how many test queries are kept with small pictures of their neighbours; 0 keeps none.
+    ``rerank`` names ways of re-ranking whose gains are measured too, on each method's first model.
     """
 
     reruns: int = Field(default=10, ge=1, le=10_000, description="of each search's selection")
+    rerank: tuple[str, ...] = ()
     gallery: int = Field(default=24, ge=0, le=1000, description="queries shown with their neighbours")
 
 

@@ -96,7 +96,12 @@ def score_flow(
     wanted = resolved.experiment.metrics
     known = store.reruns(selection, len(specs))
     outs = [store.rerun_file(selection, rerun) for rerun in range(len(specs))]
-    missing = [rerun for rerun in range(len(specs)) if not is_scored(known.get(rerun), wanted)]
+    rerank = resolved.experiment.confirm.rerank if resolved.repeat == 0 and any(runs) else ()
+    missing = [
+        rerun
+        for rerun in range(len(specs))
+        if not is_scored(known.get(rerun), wanted, rerank=() if rerun else rerank)
+    ]
     look = resolved.repeat == 0 and resolved.experiment.confirm.gallery > 0  # at the first rerun
     unseen = look and 0 not in missing and _lacks_neighbours(known[0], outs[0], runs[0])
     todo = [0, *missing] if unseen else missing
@@ -128,6 +133,7 @@ def score_flow(
                 outs[rerun],
                 look=look and rerun == 0,
                 scored=scored,
+                rerank=() if rerun else rerank,
             ),
             row=row,
             stage="score",
@@ -170,12 +176,17 @@ def _trained(runs: tuple[Path, ...]) -> Iterator[Path]:
             yield run / checkpoint.WEIGHTS
 
 
-def is_scored(rerun: Rerun | None, wanted: tuple[str, ...]) -> bool:
-    """Whether a rerun has every metric, by the code that the metric has now, or says why it failed."""
+def is_scored(rerun: Rerun | None, wanted: tuple[str, ...], *, rerank: tuple[str, ...] = ()) -> bool:
+    """Whether a rerun has every metric, by the code that the metric has now, or says why it failed.
+
+    ``rerank`` names the ways of re-ranking that it must have been measured with.
+    """
     if rerun is None:
         return False
     if rerun.failed is not None:
         return True
+    if not {*rerank} <= {found.name for found in rerun.reranked}:
+        return False
     return all(
         metric in rerun.concatenated and rerun.metric_sources.get(metric) == metric_source(metric)
         for metric in wanted

@@ -178,7 +178,10 @@ def _work(resolved: Resolved, method: Method, store: Store) -> _Work:
         folders = [store.run(spec.run_id) for spec in specs]
         confirmed = [folder for folder in folders if folder.result() is not None]
         known = store.reruns(selection.selection_id, len(reruns))
-        scored = sum(is_scored(known.get(rerun), experiment.metrics) for rerun in reruns)
+        ways = () if resolved.repeat else experiment.confirm.rerank
+        scored = sum(
+            is_scored(known.get(rerun), experiment.metrics, rerank=() if rerun else ways) for rerun in reruns
+        )
     return _Work(
         method=method,
         trials=trials,

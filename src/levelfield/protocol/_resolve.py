@@ -13,7 +13,7 @@ from levelfield.config import Experiment, HeadSpec, LoraSpec, MethodSpec, Plugin
 from levelfield.data import registry as datasets
 from levelfield.data import splits, transforms
 from levelfield.data.views import DevelopmentView, open_development
-from levelfield.errors import UsageError
+from levelfield.errors import UsageError, did_you_mean
 from levelfield.losses import regularisers, synthesis
 from levelfield.methods import Method
 from levelfield.protocol._batches import fit_batches
@@ -28,6 +28,7 @@ from levelfield.records import (
     TrunkIdentity,
 )
 from levelfield.registry import Registry, load_plugin_file, loaded_entry_points, plugin_digest_now
+from levelfield.rerank import RERANKERS
 from levelfield.seeds import run_seed
 from levelfield.space import Value
 from levelfield.train import (
@@ -313,6 +314,9 @@ def _check_names(experiment: Experiment) -> None:
         transforms.registry[experiment.transform.name], experiment.transform.options
     )
     engine.check(experiment.engine)
+    for name in experiment.confirm.rerank:
+        if name not in RERANKERS:
+            raise UsageError(f'confirm.rerank: unknown re-ranking "{name}"{did_you_mean(name, RERANKERS)}')
     for metric in experiment.metrics:
         metrics.resolve(metric)
     metrics.selection_sign(experiment.training.metric)  # refuses a metric that has no better or worse

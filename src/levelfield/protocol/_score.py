@@ -22,9 +22,10 @@ from levelfield.errors import RunError
 from levelfield.files import write_bytes
 from levelfield.models.pca import pca_head
 from levelfield.protocol._neighbours import to_look_at
+from levelfield.protocol._reranking import reranked
 from levelfield.protocol._resolve import metric_source
 from levelfield.protocol.guard import TestPermit, test_view
-from levelfield.records import Rerun, RunFolder, RunSpec, write_rerun
+from levelfield.records import Reranked, Rerun, RunFolder, RunSpec, write_rerun
 from levelfield.train import (
     Resources,
     build_embedder,
@@ -46,7 +47,7 @@ class ScoreJob:
     """Score one rerun's models on the test set. Without ``runs`` the models are left untrained.
 
     With ``look`` the nearest neighbours of queries are kept too, for the gallery; where the scores are there
-    already (``scored``), nothing else is written.
+    already (``scored``), nothing else is written. ``rerank`` names ways of re-ranking to be measured too.
     """
 
     specs: tuple[RunSpec, ...]
@@ -57,6 +58,7 @@ class ScoreJob:
     out: Path
     look: bool = False
     scored: bool = False
+    rerank: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -124,16 +126,25 @@ def score_rerun(job: ScoreJob) -> None:
             collapse=next(
                 (result.collapse for result in results if result is not None and result.collapse), ""
             ),
+            reranked=_reranked(job, test, per_fold[0]) if job.rerank and folders else (),
         ),
     )
 
 
-def _embed_trained(job: ScoreJob, test: Dataset, fold: int) -> Tensor:
-    """Test embeddings of one fold's best model."""
+def _reranked(job: ScoreJob, test: Dataset, embeddings: Tensor) -> tuple[Reranked, ...]:
+    """What re-ranking does to the first fold's model, chosen on that fold's validation classes."""
+    view = development(job.specs[0], job.resources)
+    rows = view.folds[job.specs[0].fold].validation
+    validation = _embed_trained(job, view.dataset, 0, train=True)[torch.from_numpy(rows)]
+    return reranked(job.rerank, test, embeddings, validation, view.dataset.labels[rows])
+
+
+def _embed_trained(job: ScoreJob, dataset: Dataset, fold: int, *, train: bool = False) -> Tensor:
+    """Embeddings of one fold's best model; ``train`` says that they are of the development images."""
     spec = job.specs[fold]
     embedder = build_embedder(spec, job.resources)
     load_trained_part(embedder, load_best_weights(job.runs[fold]), mode=spec.trunk.mode)
-    return _embed(embedder, job, test, spec)
+    return _embed(embedder, job, dataset, spec, train=train)
 
 
 def _embed_untrained(job: ScoreJob, test: Dataset, fold: int) -> Tensor:

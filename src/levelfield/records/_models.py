@@ -107,6 +107,32 @@ class Selection(Record):
         return digest({name: value for name, value in values.items() if name != "failed" or value})
 
 
+class Estimated(Record):
+    """A mean over test queries with its 95% interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Reranked(Record):
+    """What one way of re-ranking does to the scores of a rerun's first model.
+
+    Attributes:
+        name: "none" for the plain ranking.
+        parameters: Those that were best on the validation classes.
+        validation_gain: What it gained there.
+        scores: Of the test set, by metric.
+        gains: Over the plain ranking, by metric.
+    """
+
+    name: str
+    parameters: dict[str, int | float]
+    validation_gain: float
+    scores: dict[str, Estimated]
+    gains: dict[str, Estimated]
+
+
 class Rerun(Record):
     """The test scores of one rerun, or why it ``failed``.
 
@@ -119,6 +145,7 @@ class Rerun(Record):
         metric_sources: The hash of each metric that is not part of this package: edited, it is computed anew.
         failed: Why there are no scores.
         collapse: What went wrong in the first of its runs that learned nothing, if any.
+        reranked: With and without re-ranking; of a method's first rerun only, and if it was asked for.
     """
 
     separated: dict[str, float] = Field(default_factory=dict)
@@ -129,6 +156,7 @@ class Rerun(Record):
     metric_sources: dict[str, str] = Field(default_factory=dict)
     failed: str | None = None
     collapse: str = ""
+    reranked: tuple[Reranked, ...] = ()
 
     def scores(self, setting: str) -> dict[str, float]:
         """The scores by metric of "separated" or "concatenated"."""

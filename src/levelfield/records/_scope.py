@@ -68,6 +68,7 @@ IDENTITY: tuple[Scope, ...] = (
     ),
     Scope("metrics", ("scores",), "a metric that is added, or whose plug-in is edited, is computed anew"),
     Scope("confirm.reruns", (), "more reruns are added to those that are there"),
+    Scope("confirm.rerank", ("scores",), "a way of re-ranking that is added is computed; others stay"),
     Scope("confirm.gallery", (), "pictures to look at; no score depends on them"),
     Scope("name, preset", (), "what a preset says counts by its values"),
     Scope("engine", (), "where runs execute, who reads; threads and device are recorded with each run"),

@@ -19,6 +19,7 @@ from levelfield.reports._results_table import (
     caption,
     identity_table,
     ledger_table,
+    reranking_table,
     results_lines,
     results_markdown,
     results_table,
@@ -93,6 +94,7 @@ def render_report(evidence: Evidence, *, assets: str | None = None, home: str = 
         searches=[
             (method, [plot(chart) for chart in charts]) for method, charts in search_charts(evidence).items()
         ],
+        reranking=reranking_table(comparison),
         selections=selections_table(comparison),
         can=can,
         cannot=cannot,

@@ -197,6 +197,29 @@ def identity_table() -> Table:
     return Table(columns, tuple(Row(tuple(Cell(text) for text in line)) for line in scope_table()))
 
 
+def reranking_table(comparison: Comparison) -> Table:
+    """What re-ranking does to each method's first model; no rows where it was not asked for."""
+    found = [
+        (result.method, way)
+        for result in comparison.results
+        for rerun in list(result.repeats[0].reruns.values())[:1]
+        for way in rerun.reranked
+    ]
+    metrics = list(dict.fromkeys(metric for _, way in found for metric in way.scores))
+    rows = []
+    for method, way in found:
+        plain = way.name == "none"
+        cells = [Cell(method if plain else ""), Cell("plain ranking" if plain else way.name)]
+        cells.append(Cell(shown_hyperparameters(way.parameters, ", ")))
+        for metric in metrics:
+            score, gain = way.scores[metric], way.gains[metric]
+            change = f" ({100 * gain.value:+.2f}, {100 * gain.low:+.2f} to {100 * gain.high:+.2f})"
+            cells.append(Cell(f"{100 * score.value:.2f}" + ("" if plain else change), value=score.value))
+        rows.append(Row(tuple(cells), quiet=plain))
+    columns = [Column(head, left=True) for head in ("method", "re-ranking", "chosen on validation classes")]
+    return Table((*columns, *map(Column, metrics)), tuple(rows))
+
+
 def ledger_table(comparison: Comparison) -> Table:
     """Every opening of the test set."""
     columns = tuple(Column(h, left=True) for h in ("time (UTC)", "method", "event", "selection", "commit"))
