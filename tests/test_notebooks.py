@@ -28,10 +28,8 @@ def test_the_notebook_runs(book: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("book", BOOKS, ids=lambda file: file.stem)
-def test_outputs_are_kept_and_small(book: Path) -> None:
+def test_what_is_kept_is_small_and_names_no_machine(book: Path) -> None:
     assert book.stat().st_size < 200_000
-    cells = [cell for cell in nbformat.read(book, as_version=4).cells if cell.cell_type == "code"]
-    assert cells[-1].outputs or cells[-2].outputs, "run tools/docs/notebooks.py"
     text = book.read_text(encoding="utf-8")
     assert "Traceback" not in text
     for private in ("/home/", "/root/", "/work/", str(ROOT)):
