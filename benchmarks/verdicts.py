@@ -147,6 +147,20 @@ def candidates(args, rng):
         row(methods, icc, reruns, "none" if unstable == 1 else "one, 3 x", *percent(alarms / args.sims))
 
 
+def few(args, rng):
+    """No two methods differ, and there are two reruns, or two searches of three: any false alarm."""
+    row("methods", "icc", "2 reruns", "2 x 3", "3 reruns")
+    for methods, icc in itertools.product(args.methods, (0.0, 0.4)):
+        rates = []
+        for repeats, reruns in ((1, 2), (2, 3), (1, 3)):
+            found = (
+                any_found(verdicts(world(rng, methods, reruns, icc=icc, repeats=repeats), rng))
+                for _ in range(args.sims)
+            )
+            rates.append(sum(found) / args.sims)
+        row(methods, icc, *percent(rates))
+
+
 def errors(args, rng):
     """No two methods differ: any false alarm, and how often intervals hold the truth."""
     heads = ("0.1: any alarm", "any alarm", "all pairs in", "one mean in")
@@ -422,7 +436,7 @@ def row(*cells):
         HEADER["pending"] = False
 
 
-TABLES = (freedom, candidates, errors, power, best, equivalence, reproduce, budget, robust)
+TABLES = (freedom, candidates, few, errors, power, best, equivalence, reproduce, budget, robust)
 
 
 def main():

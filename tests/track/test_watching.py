@@ -95,7 +95,7 @@ def contents(root: Path) -> dict[str, bytes]:
     return {str(f.relative_to(root)): f.read_bytes() for f in sorted(root.rglob("*")) if f.name in kept}
 
 
-def watched(values: dict[str, Any], root: Path, *, patience: float = 120.0) -> list[str]:
+def watched(values: dict[str, Any], root: Path, *, patience: float = 600.0) -> list[str]:
     """Run an experiment beside its trackers; what they had to say."""
     experiment, said = Experiment.build(**values), []
     with watching(experiment, root, say=said.append, poll=0.1, patience=patience):
@@ -103,19 +103,23 @@ def watched(values: dict[str, Any], root: Path, *, patience: float = 120.0) -> l
     return said
 
 
-def test_trackers_that_fail_or_hang_change_nothing(small: dict[str, Any], tmp_path: Path) -> None:
+def test_a_tracker_that_fails_changes_nothing(small: dict[str, Any], tmp_path: Path) -> None:
     alone = lf.run(Experiment.build(**small), tmp_path / "alone")
-    said = watched(small | {"track": ["broken", "hanging"]}, tmp_path / "watched", patience=20)
+    said = watched(small | {"track": ["broken"]}, tmp_path / "watched", patience=600)
     assert contents(alone) == contents(tmp_path / "watched")
-    broken = [line for line in said if line.startswith("broken")]
-    assert len(broken) == 2, "once when it fails, once at the end"
-    assert "nobody there" in broken[0] and "levelfield track" in broken[1]
-    assert [line for line in said if line.startswith("hanging")] == [
-        f"hanging: was too slow to take everything before the end; "
+    assert len(said) == 2, "once when it fails, once at the end"
+    assert "nobody there" in said[0] and "levelfield track" in said[1]
+    assert "noise" in (tmp_path / "watched" / "tracking" / "broken.log").read_text()
+
+
+def test_a_tracker_that_hangs_is_left_behind(small: dict[str, Any], tmp_path: Path) -> None:
+    alone = lf.run(Experiment.build(**small), tmp_path / "alone")
+    said = watched(small | {"track": ["hanging"]}, tmp_path / "watched", patience=1)
+    assert contents(alone) == contents(tmp_path / "watched")
+    assert said == [
+        "hanging: was too slow to take everything before the end; "
         f"`levelfield track {tmp_path / 'watched'} --to hanging` sends them"
     ]
-    assert not any("noise" in line for line in said)
-    assert "noise" in (tmp_path / "watched" / "tracking" / "broken.log").read_text()
 
 
 def test_a_tracker_is_told_everything_once(
@@ -141,9 +145,9 @@ def test_a_tracker_that_comes_back_gets_everything(small: dict[str, Any], tmp_pa
     up = tmp_path / "up"
     experiment = Experiment.build(**small | {"track": [{"name": "flaky", "up": str(up)}]})
     said: list[str] = []
-    with watching(experiment, tmp_path / "out", say=said.append, poll=0.1, patience=120):
+    with watching(experiment, tmp_path / "out", say=said.append, poll=0.1, patience=600):
         lf.run(experiment.model_copy(update={"track": ()}), tmp_path / "out")
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 600
         while not said and time.monotonic() < deadline:
             time.sleep(0.05)
         up.write_text("")
@@ -187,7 +191,7 @@ def test_a_tracker_ends_when_its_run_is_killed(small: dict[str, Any], tmp_path: 
         f"with watching(experiment, Path({str(root)!r}), poll=0.1):\n    time.sleep(600)\n"
     )
     parent = subprocess.Popen([sys.executable, "-c", script])
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     try:
         while not page.exists() and time.monotonic() < deadline:
             time.sleep(0.05)
