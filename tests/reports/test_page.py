@@ -13,6 +13,7 @@ import pytest
 from pylatexenc.latexwalker import LatexWalker
 
 from levelfield.compare import weigh
+from levelfield.errors import RunError
 from levelfield.reports import Table, results_table, write_report
 from levelfield.reports._classes import class_scores, confusions_table
 from levelfield.reports._trust import conclusions
@@ -138,3 +139,12 @@ def test_latex_parses_and_has_a_cell_for_every_column(write_experiment: Writer) 
         for line in lines:
             assert len(re.findall(r"(?<!\\)&", line)) == len(columns[1]) - 1
             assert not re.search(r"(?<!\\)[%#$_](?!\\pm)", re.sub(r"\$\\pm\$", "", line))
+
+
+def test_a_damaged_rerun_is_named_with_its_remedy(write_experiment: Writer) -> None:
+    root = write_experiment()
+    add_gallery(root)
+    file = next((root / "confirmations").glob("*/rerun-00.safetensors"))
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(RunError, match=r"rerun-00\.safetensors is damaged .*; delete it"):
+        write_report(root)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 
 from levelfield.methods import Method
 from levelfield.protocol._flow import Flow, Job, Jobs, Until
@@ -149,8 +149,11 @@ def _lacks_neighbours(rerun: Rerun, out: Path, runs: tuple[Path, ...]) -> bool:
     file = out.with_suffix(".safetensors")
     if rerun.failed is not None or not file.exists() or not all(has_weights(run) for run in runs):
         return False
-    with safe_open(file, framework="pt") as tensors:
-        return not has_all(tensors.keys())
+    try:
+        with safe_open(file, framework="pt") as tensors:
+            return not has_all(tensors.keys())
+    except SafetensorError:  # of a damaged file the report will speak
+        return False
 
 
 def feature_jobs(resolved: Resolved, *, permit: TestPermit | None = None) -> list[Job]:

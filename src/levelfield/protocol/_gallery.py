@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from levelfield.compare import Comparison, collect, read_confirmation
@@ -120,10 +120,12 @@ def gallery_flow(resolved: Resolved, selection_file: Path, store: Store) -> Flow
 
 
 def _can_be_shown(file: Path) -> bool:
-    if not file.exists():
+    """Whether a rerun holds what there is to look at; of a damaged one the report will speak."""
+    try:
+        with safe_open(file, framework="numpy") as tensors:
+            return has_all(tensors.keys())
+    except (SafetensorError, OSError):
         return False
-    with safe_open(file, framework="numpy") as tensors:
-        return has_all(tensors.keys())
 
 
 def _scores_per_query(

@@ -92,11 +92,9 @@ def live_state(state: ExperimentState, *, since: str) -> tuple[str, str]:
 def _searches(state: ExperimentState, store: Store) -> dict[str, list[Trial]]:
     """The first search of each method, trial by trial."""
     assert state.index is not None
-    return {
-        method: known_trials(store, searches[0], {})
-        for method, searches in state.index.searches.items()
-        if searches
-    }
+    searches = state.index.searches
+    names = [method.name for method in state.index.experiment.methods]
+    return {name: known_trials(store, searches[name][0], {}) for name in names if searches.get(name)}
 
 
 class ReportCache:
