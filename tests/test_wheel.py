@@ -26,10 +26,10 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the new environment's programs."""
     home = tmp_path_factory.mktemp("elsewhere")
     source = home / "source"
-    ignored = shutil.ignore_patterns(
-        ".git", ".venv", "build", "runs", "data", "results", ".cache", "*.egg-info", ".*_cache"
-    )
-    shutil.copytree(ROOT, source, ignore=ignored)
+    source.mkdir()
+    shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
     build = [
         sys.executable,
         "-m",
