@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
 
 from levelfield.compare._results import Result
-from levelfield.errors import RunError
-from levelfield.records import LOOK_NEIGHBOURS, LOOK_QUERIES, LOOK_SIMILARITIES, Rerun, Store
+from levelfield.records import LOOK_NEIGHBOURS, LOOK_QUERIES, LOOK_SIMILARITIES, Rerun, Store, open_arrays
 
 Array = NDArray[np.float64]
 Number = tuple[int, int]
@@ -94,7 +89,7 @@ class Confirmation:
         if file is None:
             return None
         keys = (LOOK_QUERIES, LOOK_NEIGHBOURS, LOOK_SIMILARITIES)
-        with _opened(file) as tensors:
+        with open_arrays(file) as tensors:
             if not set(keys) <= set(tensors.keys()):
                 return None
             return Neighbours(*(np.asarray(tensors.get_tensor(key)) for key in keys))
@@ -102,23 +97,10 @@ class Confirmation:
     def _read(self, key: str) -> dict[Number, Array]:
         found = {}
         for number, file in self.arrays.items():
-            with _opened(file) as tensors:
+            with open_arrays(file) as tensors:
                 if key in tensors.keys():  # noqa: SIM118 (it is no mapping)
                     found[number] = np.asarray(tensors.get_tensor(key), dtype=np.float64)
         return found
-
-
-@contextmanager
-def _opened(file: Path) -> Iterator[Any]:
-    """The arrays of a rerun; a damaged file is an error that names it and the remedy."""
-    try:
-        with safe_open(file, framework="numpy") as tensors:
-            yield tensors
-    except (SafetensorError, OSError) as error:
-        raise RunError(
-            f"{file} is damaged ({error}); delete it and the .json file of the same name, "
-            "then give the same `levelfield run` command again"
-        ) from error
 
 
 def read_confirmation(root: str | Path, result: Result) -> Confirmation:

@@ -33,6 +33,7 @@ from levelfield.records._models import (
     MORE_RERUNS,
     MORE_SEARCHES,
     PICTURES,
+    SEALED,
     SETTINGS,
     Environment,
     EpochLine,
@@ -55,6 +56,7 @@ from levelfield.records._models import (
 from levelfield.records._provenance import environment, now
 from levelfield.records._run import RunFolder
 from levelfield.records._scope import IDENTITY, Scope, scope_table
+from levelfield.records._seal import open_arrays, seal_of, seals
 from levelfield.records._select import select
 from levelfield.records._store import SEARCH_LUCK_FILE, Store, read_ledger, read_selection, write_rerun
 
@@ -71,6 +73,7 @@ __all__ = [
     "MORE_SEARCHES",
     "PICTURES",
     "SCHEMA_VERSION",
+    "SEALED",
     "SEARCH_LUCK_FILE",
     "SETTINGS",
     "DataIdentity",
@@ -109,10 +112,13 @@ __all__ = [
     "experiment_record",
     "feature_id",
     "now",
+    "open_arrays",
     "read_ledger",
     "read_selection",
     "rows_digest",
     "scope_table",
+    "seal_of",
+    "seals",
     "select",
     "space_record",
     "write_bytes",
