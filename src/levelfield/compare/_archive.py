@@ -1,7 +1,7 @@
 """A small copy of an experiment's records, to publish: everything that a verdict rests on, and nothing else.
 
-Left out are weights, logs, pictures, and most runs. The values of single queries become class means: the
-class is the unit of every verdict, so each of them, and `verify`, says of the copy what it says of the original.
+Left out are weights, logs, pictures and most runs. The values of single queries become class means: the class
+is the unit of every verdict, so each of them, and `verify`, says of the copy what it says of the whole.
 """
 
 from __future__ import annotations
