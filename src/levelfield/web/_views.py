@@ -16,9 +16,9 @@ from levelfield.compare import Measure, compare_across, weigh
 from levelfield.errors import UsageError
 from levelfield.records import RunFolder, Store, Trial
 from levelfield.reports import across_table, beside_published_tables, means_table, render_report
-from levelfield.reports.figures import Axis, Panel, PanelChart, Trace, svg_text
+from levelfield.reports.figures import Axis, Panel, PanelChart, Trace
 from levelfield.reports.figures.search import history
-from levelfield.reports.pages import page_resources, plot
+from levelfield.reports.pages import drawing, page_resources, plot
 from levelfield.stats import critical_difference_diagram
 from levelfield.web._folder import ExperimentState, known_trials
 from levelfield.web._live import flying_runs, folds_of, pace_of, shown_time
@@ -85,7 +85,8 @@ def live_state(state: ExperimentState, *, since: str) -> tuple[str, str]:
         return version, _page("live_state.html", state=state, pace=None, flying=[], charts=[])
     store = Store(state.root)
     pace = pace_of(state, folds=folds_of(state, store))
-    chart = history(_searches(state, store), measure=state.measure)
+    searches = state.index.experiment.search.repeats
+    chart = history(_searches(state, store), measure=state.measure, searches=searches)
     return version, _page("live_state.html", state=state, pace=pace, flying=flying, charts=[plot(chart)])
 
 
@@ -229,8 +230,7 @@ def side_by_side(
     across = compare_across(experiments)
     diagram = None
     if across.test is not None:
-        svg = svg_text(critical_difference_diagram(across.test))
-        diagram = Markup(svg[svg.index("<svg") :])  # matplotlib escapes the names in it
+        diagram = drawing(critical_difference_diagram(across.test))
     return _page(
         "side_by_side.html",
         search=search,
