@@ -118,9 +118,7 @@ def _write_rerun(stem: Path, values: np.ndarray, metrics: tuple[str, ...], *, tr
     save_file(arrays, stem.with_suffix(".safetensors"))
 
 
-def _select(
-    root: Path, search: str, method: str, trials: int, generator: np.random.Generator
-) -> Selection:
+def _select(root: Path, search: str, method: str, trials: int, generator: np.random.Generator) -> Selection:
     """A search of so many trials, and its choice."""
     scored = _write_search(root, search, method, trials, generator)
     best = max(scored, key=lambda trial: trial["score"], default=None)

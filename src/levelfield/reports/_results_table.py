@@ -164,7 +164,9 @@ def selections_table(comparison: Comparison) -> Table:
     measure = comparison.measures[comparison.experiment.training.metric]
     several = comparison.experiment.search.repeats > 1
     rows = []
-    for result, number, repeat in ((r, n, repeat) for r in comparison.trained for n, repeat in enumerate(r.repeats)):
+    for result, number, repeat in (
+        (r, n, repeat) for r in comparison.trained for n, repeat in enumerate(r.repeats)
+    ):
         chosen = repeat.selection
         epochs = [epoch for rerun in repeat.scored for epoch in rerun.best_epochs]
         epoch = sum(epochs) / len(epochs) if epochs else None

@@ -26,12 +26,11 @@
       button.type = "button";
       head.replaceChildren(button);
       head.setAttribute("aria-sort", "none");
-      button.addEventListener("click", () => {
+      head.order = (up) => {
         const texts = new Map([...body.rows].map((row) => [row, row.cells[column].textContent.trim()]));
         const given = [...texts.values()].filter((text) => text && text !== "-");
         const numeric = given.every((text) => number(text) !== null);
-        const now = head.getAttribute("aria-sort");
-        const up = now === "none" ? !numeric : now === "descending";
+        if (up === undefined) up = !numeric;
         const order = (a, b) => {
           const [one, other] = [texts.get(a), texts.get(b)];
           const [oneGone, otherGone] = [!one || one === "-", !other || other === "-"];
@@ -42,6 +41,10 @@
         body.append(...[...body.rows].sort(order));
         heads.forEach((other) => other.hasAttribute("aria-sort") && other.setAttribute("aria-sort", "none"));
         head.setAttribute("aria-sort", up ? "ascending" : "descending");
+      };
+      button.addEventListener("click", () => {
+        const now = head.getAttribute("aria-sort");
+        head.order(now === "none" ? undefined : now === "descending");
       });
     });
   }
@@ -94,11 +97,23 @@
     const chart = data(figure.querySelector("script"));
     const canvas = figure.querySelector("div");
     const config = { displaylogo: false, responsive: true };
-    const layout = { ...chart.layout, height: heightOf(chart, canvas), template: theme() };
+    const layout = { ...chart.layout, height: heightOf(chart, canvas), template: theme(), uirevision: "kept" };
     window.Plotly.newPlot(canvas, chart.data, layout, config).then(() => {
       figure.dataset.drawn = "yes";
       if (chart.pictures) pictureOnHover(canvas, chart.pictures);
     });
+  }
+
+  // A chart that is drawn goes on in the place of a newer one, with its zoom and what its legend hides.
+  function goOn(old, figure) {
+    if (!old.drawn || old.dataset.drawn !== "yes") return;
+    const chart = data(figure.querySelector("script"));
+    const canvas = old.querySelector("div");
+    figure.querySelector("div").replaceWith(canvas);
+    figure.drawn = true;
+    figure.dataset.drawn = "yes";
+    const layout = { ...chart.layout, height: heightOf(chart, canvas), template: theme(), uirevision: "kept" };
+    window.Plotly.react(canvas, chart.data, layout);
   }
 
   const watcher = new IntersectionObserver(
@@ -235,6 +250,6 @@
     });
   }
   document.querySelectorAll("[data-filters]").forEach((group) => group.addEventListener("input", filterAll));
-  window.levelfield = { enhance, filterAll, make };
+  window.levelfield = { enhance, filterAll, goOn, make };
   enhance(document);
 })();

@@ -128,9 +128,7 @@ def slices(method: str, trials: Sequence[Trial], space: Space, *, measure: Measu
     return PanelChart(title, Axis(measure.axis), tuple(panels))
 
 
-def importances(
-    method: str, trials: Sequence[Trial], space: Space, *, measure: Measure
-) -> BarChart | None:
+def importances(method: str, trials: Sequence[Trial], space: Space, *, measure: Measure) -> BarChart | None:
     """The share of each hyperparameter in reaching the best tenth; None with too few trials."""
     found = _importance(space, trials, measure)
     if not found:
