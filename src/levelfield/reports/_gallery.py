@@ -15,7 +15,6 @@ from levelfield.records import EmbeddingMap, Gallery, Store
 from levelfield.reports.figures import Axis, Panel, PanelChart, Trace
 from levelfield.reports.pages import PointPictures, data_block, encoded_pictures, plot
 
-
 MOST_METHODS = 6  # whose answers are all shown at once unless somebody asks for it
 
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-from levelfield.stats._diagram import critical_difference_diagram, group_diagram
-=======
 from levelfield.stats._agreement import Agreement, rank_agreement
-from levelfield.stats._diagram import critical_difference_diagram
->>>>>>> main
+from levelfield.stats._diagram import critical_difference_diagram, group_diagram
 from levelfield.stats._effects import cliffs_delta, cohens_d
 from levelfield.stats._friedman import Friedman, friedman
 from levelfield.stats._holm import holm
