@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from levelfield.stats._agreement import Agreement, rank_agreement
 from levelfield.stats._diagram import critical_difference_diagram
 from levelfield.stats._effects import cliffs_delta, cohens_d
 from levelfield.stats._friedman import Friedman, friedman
@@ -16,6 +17,7 @@ from levelfield.stats._repetition import RepeatedNumber, RepeatVerdict, compare_
 from levelfield.stats._table import ScoreTable, rerun_table, score_table
 
 __all__ = [
+    "Agreement",
     "Budget",
     "Components",
     "Estimate",
@@ -39,6 +41,7 @@ __all__ = [
     "holm",
     "judge",
     "moderated",
+    "rank_agreement",
     "ranks",
     "rerun_table",
     "score_table",
