@@ -1,7 +1,7 @@
 """A small copy of an experiment's records, to publish: everything that a verdict rests on, and nothing else.
 
-Left out are weights, logs, pictures and most runs. The values of single queries become class means: the class
-is the unit of every verdict, so each of them, and `verify`, says of the copy what it says of the whole.
+Left out are weights, logs, pictures and the runs of trials. The values of single queries become class means:
+the class is the unit of every verdict; each of them, and `verify`, says of the copy what it says of the whole.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def archive(root: str | Path, out: str | Path) -> int:
             else:
                 _copy(file, kept)
     reruns = [r for result in comparison.results for repeat in result.repeats for r in repeat.scored]
-    for run in {rerun.runs[0] for rerun in reruns if rerun.runs}:  # for what they ran on, one run is enough
+    for run in {run for rerun in reruns for run in rerun.runs}:  # those that a test score rests on
         for name in RUN_FILES:
             _copy(Store(root).run(run).path / name, Store(out).run(run).path / name)
     return sum(file.stat().st_size for file in out.rglob("*") if file.is_file())

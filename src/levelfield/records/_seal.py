@@ -1,7 +1,7 @@
 """Seals: the hash of every test score, noted in the ledger when it was computed. An edited score shows.
 
-What is sealed of the values per query is their class means, which all verdicts rest on: an archive, which holds
-nothing else, has the seals of the original.
+What is sealed of the values per query is their class means, which all verdicts rest on: an archive, which
+holds nothing else, has the seals of the original.
 """
 
 from __future__ import annotations
