@@ -185,7 +185,7 @@ def test_the_site_sorts_filters_and_links(folder: Path, tmp_path: Path, open_pag
     assert {text.split()[0] for text in rows.all_inner_texts()} <= {"contrastive", "triplet"}
     page.get_by_label("Year").select_option("")
     page.get_by_role("button", name="MAP@R").click()
-    found = page.locator("table.leaderboard tbody tr td:nth-child(8)").all_inner_texts()
+    found = page.locator("table.leaderboard tbody tr td:nth-child(9)").all_inner_texts()
     assert (values := [float(text.split()[0]) for text in found]) == sorted(values, reverse=True)
     assert page.evaluate(CONTRAST) == [] and page.evaluate(NAMELESS) == []
     page.get_by_role("link", name="triplet").first.click()
