@@ -51,6 +51,10 @@
 
   // <div data-filters="table"> holds inputs, whose words a row must hold, and selects, which name the text of
   // one column (data-column) or of any.
+  // What a list of other names says, a filter does not ask for.
+  const words = (row) => [...row.cells].map((cell) => (cell.querySelector("details") ? "" : cell.textContent))
+    .join(" ").toLowerCase();
+
   function filterAll() {
     document.querySelectorAll("[data-filters]").forEach((group) => {
       const controls = [...group.querySelectorAll("input, select")].filter((control) => control.value);
@@ -58,7 +62,7 @@
         row.hidden = !controls.every((control) => {
           const column = control.dataset.column;
           if (column !== undefined) return row.cells[column].textContent.trim() === control.value;
-          return row.textContent.toLowerCase().includes(control.value.toLowerCase());
+          return words(row).includes(control.value.toLowerCase());
         });
       });
     });
