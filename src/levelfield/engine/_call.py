@@ -12,6 +12,7 @@ from levelfield.engine._runner import Finished
 from levelfield.errors import RunError
 
 Tell = Callable[[int, int], None]
+NO_MEMORY = ("out of memory", "allocate memory", "not enough memory")  # as PyTorch and the system say it
 REPORT_EVERY = 0.5  # seconds between two reports of a task
 
 
@@ -64,26 +65,32 @@ def carry_out(number: int, function: Callable[[Any], Any], job: Any, *, tell: Te
         _tell = before
 
 
-def carry_out_pickled(call: bytes, *, tell: Tell) -> bytes:
-    """Carry out a pickled (number, function, job); the pickled :class:`Finished`.
+def carry_out_pickled(call: bytes, *, tell: Tell) -> Finished:
+    """Carry out what :func:`packed_call` made.
 
     Unpickled here and not by the transport: a module that this process cannot import is then an error of the
     task, with its cause, and not the silent death of the process.
     """
-    number = -1
+    number, rest = pickle.loads(call)
     try:
-        number, rest = pickle.loads(call)
         function, job = pickle.loads(rest)
-        done = carry_out(number, function, job, tell=tell)
-    except (ImportError, AttributeError) as error:
-        done = Finished(
-            number,
-            error=RunError(
-                f"a worker process cannot import what it needs ({type(error).__name__}: {error}); "
-                "was the code changed while the experiment ran? Give the same command again"
-            ),
-        )
-    return packed(done)
+    except (ImportError, AttributeError) as error:  # the second: the module is there, what it had is not
+        return Finished(number, error=ImportError(f"{error}; was the code changed while this ran?"))
+    return carry_out(number, function, job, tell=tell)
+
+
+def is_fatal(error: BaseException | None) -> bool:
+    """Whether a process should end with this error, and its task be tried in another.
+
+    Of memory that ran out a fresh process may have enough, and what one process cannot import another can.
+
+    Example:
+        >>> is_fatal(MemoryError()), is_fatal(ValueError("out of range")), is_fatal(None)
+        (True, False, False)
+    """
+    if isinstance(error, MemoryError | ImportError):
+        return True
+    return isinstance(error, RuntimeError | OSError) and any(sign in str(error) for sign in NO_MEMORY)
 
 
 def packed_call(number: int, function: Callable[[Any], Any], job: Any) -> bytes:
