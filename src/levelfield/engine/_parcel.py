@@ -21,9 +21,10 @@ from typing import Any
 
 from levelfield import files
 from levelfield.data import cache_folder
-from levelfield.engine._call import Tell, carry_out, is_fatal, packed
+from levelfield.engine._call import carry_out, is_fatal, packed
 from levelfield.engine._runner import Finished, Task
 from levelfield.errors import LevelfieldError, RunError
+from levelfield.processes import Tell
 from levelfield.records import RunSpec
 from levelfield.sources import plugin_texts
 from levelfield.train import PluginFile, Resources, development, prepare_process

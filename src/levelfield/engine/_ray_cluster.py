@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,6 +42,7 @@ def connected(ray: ModuleType, address: str) -> Iterator[None]:
         {"num_cpus": available_cores(), "include_dashboard": False} if address == "local" else {}
     )
     _check_reachable(address)
+    before = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(address=address, runtime_env=code, log_to_driver=False, logging_level="ERROR", **options)
     except (
@@ -51,10 +54,18 @@ def connected(ray: ModuleType, address: str) -> Iterator[None]:
         ray.exceptions.RayError,
     ) as error:
         raise _refusal(address, error) from error
+    _stop_at_sigterm(signal.default_int_handler)  # Ray's own handler ends the process as a plug-in might
     try:
         yield
     finally:
         ray.shutdown()
+        _stop_at_sigterm(before)
+
+
+def _stop_at_sigterm(handler: Any) -> None:
+    """What a batch system sends when the time is over is taken as Ctrl-C is, or as before."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)
 
 
 def _check_reachable(address: str) -> None:
