@@ -139,7 +139,7 @@ def standings_of(evidence: Evidence) -> list[Standing]:
                 better[finding.second] += 1
             case "worse":
                 better[finding.first] += 1
-            case _:
+            case "undecided" | "equivalent":
                 alike[finding.first].append(finding.second)
                 alike[finding.second].append(finding.first)
     leaders = evidence.leaders

@@ -26,12 +26,11 @@
       button.type = "button";
       head.replaceChildren(button);
       head.setAttribute("aria-sort", "none");
-      button.addEventListener("click", () => {
+      head.order = (up) => {
         const texts = new Map([...body.rows].map((row) => [row, row.cells[column].textContent.trim()]));
         const given = [...texts.values()].filter((text) => text && text !== "-");
         const numeric = given.every((text) => number(text) !== null);
-        const now = head.getAttribute("aria-sort");
-        const up = now === "none" ? !numeric : now === "descending";
+        if (up === undefined) up = !numeric;
         const order = (a, b) => {
           const [one, other] = [texts.get(a), texts.get(b)];
           const [oneGone, otherGone] = [!one || one === "-", !other || other === "-"];
@@ -42,6 +41,10 @@
         body.append(...[...body.rows].sort(order));
         heads.forEach((other) => other.hasAttribute("aria-sort") && other.setAttribute("aria-sort", "none"));
         head.setAttribute("aria-sort", up ? "ascending" : "descending");
+      };
+      button.addEventListener("click", () => {
+        const now = head.getAttribute("aria-sort");
+        head.order(now === "none" ? undefined : now === "descending");
       });
     });
   }
@@ -80,16 +83,37 @@
     };
   }
 
+  // A legend of many names takes room that the chart would lose: as many rows as its width asks for.
+  function heightOf(chart, canvas) {
+    const names = chart.data.filter((trace) => trace.showlegend !== false).map((trace) => trace.name || "");
+    const wide = names.reduce((sum, name) => sum + 60 + 7 * name.length, 0);
+    const rows = names.length > 1 ? Math.ceil(wide / Math.max(200, canvas.clientWidth - 100)) : 1;
+    return (chart.layout.height || 400) + 20 * (Math.min(rows, names.length) - 1);
+  }
+
   function draw(figure) {
     if (figure.drawn || !window.Plotly) return;
     figure.drawn = true;
     const chart = data(figure.querySelector("script"));
     const canvas = figure.querySelector("div");
     const config = { displaylogo: false, responsive: true };
-    window.Plotly.newPlot(canvas, chart.data, { ...chart.layout, template: theme() }, config).then(() => {
+    const layout = { ...chart.layout, height: heightOf(chart, canvas), template: theme(), uirevision: "kept" };
+    window.Plotly.newPlot(canvas, chart.data, layout, config).then(() => {
       figure.dataset.drawn = "yes";
       if (chart.pictures) pictureOnHover(canvas, chart.pictures);
     });
+  }
+
+  // A chart that is drawn goes on in the place of a newer one, with its zoom and what its legend hides.
+  function goOn(old, figure) {
+    if (!old.drawn || old.dataset.drawn !== "yes") return;
+    const chart = data(figure.querySelector("script"));
+    const canvas = old.querySelector("div");
+    figure.querySelector("div").replaceWith(canvas);
+    figure.drawn = true;
+    figure.dataset.drawn = "yes";
+    const layout = { ...chart.layout, height: heightOf(chart, canvas), template: theme(), uirevision: "kept" };
+    window.Plotly.react(canvas, chart.data, layout);
   }
 
   const watcher = new IntersectionObserver(
@@ -105,7 +129,10 @@
       if (figure.drawn) window.Plotly.relayout(figure.querySelector("div"), { template: theme() });
     });
   });
-  addEventListener("beforeprint", () => document.querySelectorAll("figure.plot").forEach(draw));
+  addEventListener("beforeprint", () => {
+    document.querySelectorAll("figure.plot").forEach(draw);
+    document.querySelectorAll("img[data-row]").forEach((image) => { image.src = picture(image.dataset.row); });
+  });
 
   // Pictures
 
@@ -173,6 +200,10 @@
     const more = make("button", "plain");
     more.type = "button";
     let limit = FIRST;
+    function shownFor(query, who) {
+      if (method.value === "*") return shown.few.includes(who) || (query.between || []).includes(who);
+      return !method.value || who === method.value;
+    }
     function render() {
       list.replaceChildren();
       const chosen = shown.queries.filter((query) => !why.value || query.why === why.value);
@@ -186,7 +217,7 @@
         head.append(make("p", "lead", [REASONS[query.why], reason].filter(Boolean).join(": ")));
         const answers = make("div", "answers");
         for (const [who, found] of Object.entries(shown.methods)) {
-          if (method.value && who !== method.value) continue;
+          if (!shownFor(query, who)) continue;
           const strip = make("div", "strip");
           for (const [row, similarity] of found[query.row]) {
             const right = shown.labels[row] === shown.labels[query.row];
@@ -219,6 +250,6 @@
     });
   }
   document.querySelectorAll("[data-filters]").forEach((group) => group.addEventListener("input", filterAll));
-  window.levelfield = { enhance, filterAll, make };
+  window.levelfield = { enhance, filterAll, goOn, make };
   enhance(document);
 })();
