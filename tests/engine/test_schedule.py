@@ -263,6 +263,21 @@ def test_ctrl_c_once_finishes_what_runs_and_twice_stops_now(
         assert not unfinished and sum('"event": "finished"' in line for line in lines) <= 2
 
 
+def test_a_long_run_says_in_which_epoch_it_is(experiment: dict[str, Any], tmp_path: Path) -> None:
+    seen: list[Event] = []
+
+    class Watch:
+        def update(self, board: Board, event: Event) -> None:
+            seen.append(event)
+
+    experiment |= {"methods": ["triplet"], "search": {"trials": 1}, "engine": {"workers": 1}}
+    lf.run(lf.Experiment.build(**experiment), tmp_path / "out", progress=Watch())
+    reports = [event for event in seen if event.kind == "report"]
+    assert reports and all(
+        event.row == "triplet" and 1 <= event.done <= event.total == 2 for event in reports
+    )
+
+
 def test_a_redirected_run_shows_lines_and_a_script_gets_events(tiny: dict[str, Any], tmp_path: Path) -> None:
     done = subprocess.run(command(tiny, tmp_path), capture_output=True, text=True, check=True)
     lines = done.stderr.splitlines()

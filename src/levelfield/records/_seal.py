@@ -1,44 +1,32 @@
-"""Seals: the hash of every test score, noted in the ledger when it was computed. An edited score shows."""
+"""Seals: the hash of every test score, noted in the ledger when it was computed. An edited score shows.
+
+What is sealed of the values per query is their class means, which all verdicts rest on: an archive, which
+holds nothing else, has the seals of the original.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
 
 from levelfield import files
-from levelfield.errors import RunError
+from levelfield.records._arrays import class_means, open_arrays
 from levelfield.records._digest import digest
-from levelfield.records._gallery import LOOK
 from levelfield.records._models import PICTURES, LedgerLine
 
 
-@contextmanager
-def open_arrays(file: Path) -> Iterator[Any]:
-    """The arrays of a rerun; a damaged file is an error that names it and the remedy."""
-    try:
-        with safe_open(file, framework="numpy") as tensors:
-            yield tensors
-    except (SafetensorError, OSError) as error:
-        raise RunError(
-            f"{file} is damaged ({error}); delete it and the .json file of the same name, "
-            "then give the same `levelfield run` command again"
-        ) from error
-
-
 def seal_of(file: Path) -> str:
-    """The hash of a rerun's scores, or of its values per query; not of what is only there to look at."""
+    """The hash of a rerun's scores, or of its class means; not of what is only there to look at."""
     if file.suffix == ".json":
         return digest(files.read_json(file))
     found = hashlib.sha256()
     with open_arrays(file) as tensors:
-        for key in sorted(key for key in tensors.keys() if not key.startswith(LOOK)):  # noqa: SIM118
-            values = np.ascontiguousarray(tensors.get_tensor(key))
+        arrays = class_means({key: tensors.get_tensor(key) for key in tensors.keys()})  # noqa: SIM118
+        for key in sorted(arrays):
+            values = np.ascontiguousarray(arrays[key])
             found.update(f"{key} {values.dtype.str} {values.shape}\n".encode() + values.tobytes())
     return found.hexdigest()[:16]
 
