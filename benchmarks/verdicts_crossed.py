@@ -34,6 +34,7 @@ ROWS = {
     "skewed search": {"skew": True, "search": 1.0, "method_class": 1.0},
     "classes only": {"search": 0.05, "search_class": 0.2, "seed": 0.1, "method_run_class": 0.2},
     "shared luck": {"rerun_share": 0.4, "search_share": 0.4, "search": 0.8, "method_class": 1.0},
+    "one unstable method": {"unstable": 1.2, "method_class": 0.3, "method_run_class": 0.3, "run_class": 0.3},
     "10 classes": {"classes": 10},
     "20 classes": {"classes": 20},
     "long tail": {"sizes": "tail"},
@@ -62,6 +63,7 @@ def world(
     unequal_search=0.0,
     skew=False,
     rerun_share=0.0,
+    unstable=0.0,
 ):
     """Class means (methods x repeats x reruns x classes) and the number of queries of each class."""
     if sizes == "cub":
@@ -85,6 +87,8 @@ def world(
     if rerun_share:
         luck = math.sqrt(1 - rerun_share) * luck + math.sqrt(rerun_share) * draw((methods, repeats, 1))
     luck = seed * of_seed[:, None, None] * luck
+    if unstable:  # three times the luck of the others, in each search or, if there is one, in each rerun
+        luck[0] += unstable * draw((repeats, 1) if repeats > 1 else (repeats, reruns))
     if repeats > 1:
         own = (methods, repeats, 1)
         chosen = _skewed(rng, own) if skew else draw(own)
