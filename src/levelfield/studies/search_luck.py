@@ -116,7 +116,5 @@ def as_markdown(luck: SearchLuck, of: Measure) -> str:
         f"{len(luck.means)} searches of {luck.trials} trials, {luck.reruns} reruns each. The scores of the "
         f"searches have a standard deviation of {of.shown(luck.between)}; one rerun within a search has "
         f"{of.shown(luck.within)}. Judged as if they were methods, {luck.different} of {luck.pairs} pairs of "
-        f"searches are called different{sold}.\n\n"
-        + table.markdown()
-        + "\n"
+        f"searches are called different{sold}.\n\n" + table.markdown() + "\n"
     )
