@@ -2,8 +2,8 @@
 
     python benchmarks/choose_laptop_tail.py --root CUB_200_2011 --out FOLDER [--cut C] [--lr L] [--head-lr L]
 
-As ``choose_laptop.py``, with rates for the tail and for the head, and two methods of each kind of loss: one from
-pairs, one that mines them, one of class weights with a margin, one of proxies. See ``choosing.py``.
+As ``choose_laptop.py``, with rates for the tail and for the head, and two methods of each kind of loss: one
+from pairs, one that weighs them, one of class weights with a margin, one of proxies. See ``choosing.py``.
 """
 
 from __future__ import annotations

@@ -133,7 +133,9 @@ def compare(out: Path, kind: str, data: np.ndarray, queries: np.ndarray) -> None
     opened = room.open_index(out)
     exact, _ = room.search_exactly(opened._vectors, queries, K)
     approximate = opened._opened()
-    peer = faiss.IndexRefineFlat(faiss.read_index(str(out / opened.card.approximate_file)), faiss.swig_ptr(data))
+    peer = faiss.IndexRefineFlat(
+        faiss.read_index(str(out / opened.card.approximate_file)), faiss.swig_ptr(data)
+    )
     reached: set[float] = set()
     for refine, effort in itertools.product(*GRID[kind]):
         approximate.refine, approximate.effort = refine, effort

@@ -125,7 +125,7 @@ def _floor(task: Task, block: Tensor, similarities: Tensor, peaks: Tensor) -> Te
     floor = torch.full_like(best, torch.inf)
     for deep, first in task.depths(task.relevance.relevant[block]):
         lowest = best if first else worst
-        # The k-th largest peak bounds the k-th largest item from below: well, where there are many more peaks.
+        # The k-th largest peak bounds the k-th largest item from below: well, if there are many more peaks.
         few = int(deep.max()) <= peaks.shape[1] // 2
         if few or not first:
             lowest = torch.maximum(lowest, nth_largest(peaks if few else similarities, deep))
