@@ -166,7 +166,7 @@ def test_odd_pictures_go_in_and_unreadable_ones_are_reported(model: Path, tmp_pa
     outcome = build(folder, model, tmp_path / "index")
     assert outcome.added == len(bad_pictures.readable())
     reasons = {Path(name).name: reason for name, reason in outcome.unreadable}
-    assert reasons.pop("pipe.png").endswith("not a regular file; remove it")
+    assert reasons.pop("pipe.png").endswith("not a regular file; leave it out")
     assert reasons.keys() == bad_pictures.unreadable().keys()
     for name, (_, reason) in bad_pictures.unreadable().items():
         assert reason in reasons[name]

@@ -137,6 +137,12 @@ class Catalog:
         with self._errors():
             return [row for (row,) in self._database.execute(query, (value,))]
 
+    def outdated(self, seen: Sequence[tuple[str, bytes]]) -> list[int]:
+        """The rows that are in under one of these names with another content than the one seen there."""
+        query = "select row from items where removed = 0 and name = ? and content <> ?"
+        with self._errors():
+            return [row for pair in seen for (row,) in self._database.execute(query, pair)]
+
     def add(self, first: int, items: Iterable[NewItem]) -> None:
         """Add items as the rows from ``first`` on, all or none of them."""
         values = [(first + n, item.content, item.name, item.label) for n, item in enumerate(items)]

@@ -25,6 +25,7 @@ from levelfield.index._card import (
 )
 from levelfield.index._catalog import CATALOG, Catalog, Item, NewItem
 from levelfield.index._exact import merge, search_exactly
+from levelfield.index._sources import absolute
 from levelfield.index._store import Progress
 from levelfield.index._vectors import REMEDY, SHARD_ROWS, Floats, Rows, Vectors
 
@@ -46,7 +47,7 @@ class LocalIndex:
         if not write and not (folder / CATALOG).is_file():
             raise RunError(f"{folder} has no {CATALOG}; give the same index command again")
         self._catalog = Catalog(folder, write=write)
-        self._version = (-1, -1)
+        self._version: tuple[int, ...] = ()
         self._approximate: Approximate | None = None
         self.refresh()
 
@@ -60,7 +61,7 @@ class LocalIndex:
 
     def refresh(self) -> None:
         """Take note of what another process has added or removed."""
-        version = self._catalog.version()
+        version = self._current_version()
         if version == self._version:
             return
         self.card = read_index_card(self.folder)
@@ -70,6 +71,14 @@ class LocalIndex:
         )
         self._removed = self._catalog.removed()
         self._approximate = None
+
+    def _current_version(self) -> tuple[int, ...]:
+        """Changes with every row that is added or removed, and with every new card."""
+        try:
+            card = (self.folder / CARD).stat()
+        except OSError as error:
+            raise RunError(f"{self.folder} is no index any more ({CARD} is gone); open another") from error
+        return (*self._catalog.version(), card.st_ino, card.st_mtime_ns)
 
     def known(self, contents: Sequence[bytes]) -> dict[bytes, Item]:
         """The pictures that have these contents."""
@@ -109,9 +118,10 @@ class LocalIndex:
     def _opened(self) -> Approximate:
         if self._approximate is None:
             assert self.card.approximate is not None
-            self._approximate = approximate.read(
-                self.folder / self.card.approximate_file, self.card.approximate
-            )
+            file = self.folder / self.card.approximate_file
+            if not file.exists():
+                raise RunError(f"{file} is gone; give the same index command again to build it")
+            self._approximate = approximate.read(file, self.card.approximate)
         return self._approximate
 
     def add(self, items: Sequence[NewItem], vectors: Floats) -> None:
@@ -121,20 +131,26 @@ class LocalIndex:
         first = self._vectors.count
         self._vectors.append(vectors)
         self._catalog.add(first, items)
-        self._version = (self._vectors.count, self._version[1])
 
     def rename(self, row: int, *, name: str, label: str) -> None:
         """Give a picture that moved its new name."""
         self._catalog.rename(row, name=name, label=label)
 
+    def outdated(self, seen: Sequence[tuple[str, bytes]]) -> list[int]:
+        """The rows that are in under one of these names with another content than the one seen there."""
+        return self._catalog.outdated(seen)
+
+    def discard(self, rows: Sequence[int]) -> None:
+        """Remove these rows."""
+        self._catalog.remove(rows)
+        self.refresh()
+
     def remove(self, name: str) -> int:
         """Remove the picture called ``name``, or all in the folder of that name; how many these were."""
-        absolute = str(Path(name).absolute())
         rows: set[int] = set()
-        for each in {name, absolute}:
+        for each in {name, str(absolute(name))}:
             rows |= set(self._catalog.named(each, below=False)) | set(self._catalog.named(each, below=True))
-        self._catalog.remove(sorted(rows))
-        self.refresh()
+        self.discard(sorted(rows))
         return len(rows)
 
     def finish(self, progress: Progress = lambda done, total: None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from levelfield.stats._agreement import Agreement, rank_agreement
-from levelfield.stats._diagram import critical_difference_diagram
+from levelfield.stats._diagram import critical_difference_diagram, group_diagram
 from levelfield.stats._effects import cliffs_delta, cohens_d
 from levelfield.stats._friedman import Friedman, friedman
 from levelfield.stats._holm import holm
@@ -38,6 +38,7 @@ __all__ = [
     "critical_difference_diagram",
     "detectable_difference",
     "friedman",
+    "group_diagram",
     "holm",
     "judge",
     "moderated",
