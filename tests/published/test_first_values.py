@@ -33,7 +33,7 @@ FIRST = {  # of the first trial; rates of class weights have a source of their o
     "roadmap": "the authors' configuration",
     "hist": "the authors' code, for Cars; CUB has alpha 1.1",
     "contextual": "the authors' code, `main.py`",
-    "ms_tcm": "`multi_similarity`; margins 0.9 and 0.5 and weight 1 (not searched): pytorch-metric-learning's",
+    "ms_tcm": "`multi_similarity`; margins 0.9, 0.5 and weight 1 (not searched): pytorch-metric-learning's",
 }
 RATES = {
     "margin": "Revisiting",
