@@ -27,6 +27,7 @@ def main() -> None:
     parser.add_argument("--cut", nargs="+", default=["blocks.6"])
     parser.add_argument("--lr", type=float, nargs="+", default=[3e-5, 1e-4, 3e-4])
     parser.add_argument("--head-lr", type=float, nargs="+", default=[1e-4, 1e-3])
+    parser.add_argument("--schedule", nargs="+", default=["constant", "cosine"])
     parser.add_argument("--methods", nargs="+", help="only these methods")
     parser.add_argument("--loss-lr", type=float, nargs="+", default=[1e-2, 1e-1])
     parser.add_argument("--folds", type=int, nargs="+", default=[0])
@@ -34,7 +35,7 @@ def main() -> None:
     options = parser.parse_args()
     length = {"max_epochs": options.epochs, "patience": options.epochs} if options.epochs else {}
     settings = {
-        f"{cut} tail {lr:g} head {head_lr:g}": {
+        f"{cut} tail {lr:g} head {head_lr:g} {schedule}": {
             "trunk": {"from": cut},
             "optimizer": {
                 "lr": lr,
@@ -42,11 +43,13 @@ def main() -> None:
                 "lr_classification": None,
                 "head_lr_classification": None,
             },
+            "schedule": {"name": schedule},
             "training": length,
         }
         for cut in options.cut
         for lr in options.lr
         for head_lr in options.head_lr
+        for schedule in options.schedule
     }
     wanted = options.methods or [method for methods in METHODS.values() for method in methods]
     methods = {kind: [name for name in names if name in wanted] for kind, names in METHODS.items()}

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 HOMES = {
     "losses": "levelfield.losses",
+    "regularisers": "levelfield.losses.regularisers",
+    "syntheses": "levelfield.losses.synthesis",
     "miners": "levelfield.miners",
     "samplers": "levelfield.batches",
     "methods": "levelfield.methods",

@@ -80,7 +80,8 @@ def calibrate(
 @dataclass(frozen=True)
 class _Best:
     """Of every query (N,): its best similarity to others of its class, -inf for none; to other classes, to
-    which of these, and to the best class but that one."""
+    which of these, and to the best class but that one.
+    """
 
     match: Tensor
     impostor: Tensor

@@ -66,7 +66,7 @@ def differences_diagram(evidence: Evidence) -> Figure | None:
         evidence.groups,
         ends=(values[0], values[-1]),
         ticks={tick: f"{tick:g}" for tick in ticks if min(values) <= tick <= max(values)},
-        title=f"Mean {evidence.setting} {measure.axis}; a bar joins methods of whom no two were found different",
+        title=f"Mean {evidence.setting} {measure.axis}; a bar: no two of them were found different",
         digits=digits,
     )
 

@@ -51,6 +51,10 @@
 
   // <div data-filters="table"> holds inputs, whose words a row must hold, and selects, which name the text of
   // one column (data-column) or of any.
+  // What a list of other names says, a filter does not ask for.
+  const words = (row) => [...row.cells].map((cell) => (cell.querySelector("details") ? "" : cell.textContent))
+    .join(" ").toLowerCase();
+
   function filterAll() {
     document.querySelectorAll("[data-filters]").forEach((group) => {
       const controls = [...group.querySelectorAll("input, select")].filter((control) => control.value);
@@ -58,7 +62,7 @@
         row.hidden = !controls.every((control) => {
           const column = control.dataset.column;
           if (column !== undefined) return row.cells[column].textContent.trim() === control.value;
-          return row.textContent.toLowerCase().includes(control.value.toLowerCase());
+          return words(row).includes(control.value.toLowerCase());
         });
       });
     });
@@ -83,12 +87,18 @@
     };
   }
 
-  // A legend of many names takes room that the chart would lose: as many rows as its width asks for.
-  function heightOf(chart, canvas) {
+  // A legend of many names below a chart takes room that the chart would lose: it gets room of its own.
+  function layoutOf(chart, canvas) {
+    const layout = { ...chart.layout, template: theme(), uirevision: "kept" };
     const names = chart.data.filter((trace) => trace.showlegend !== false).map((trace) => trace.name || "");
-    const wide = names.reduce((sum, name) => sum + 60 + 7 * name.length, 0);
-    const rows = names.length > 1 ? Math.ceil(wide / Math.max(200, canvas.clientWidth - 100)) : 1;
-    return (chart.layout.height || 400) + 20 * (Math.min(rows, names.length) - 1);
+    if (names.length < 2 || !(layout.legend && layout.legend.y < 0)) return layout;
+    const widest = 60 + 7.5 * Math.max(...names.map((name) => name.length));
+    const inRow = Math.max(1, Math.floor((canvas.clientWidth - 80) / widest));
+    const room = 20 * Math.ceil(names.length / inRow);
+    const height = (layout.height || 400) + room - 20;
+    const margin = { ...layout.margin, b: 75 + room };
+    const y = -60 / (height - margin.t - margin.b);
+    return { ...layout, height, margin, legend: { ...layout.legend, y, maxheight: 5000 } };
   }
 
   function draw(figure) {
@@ -97,8 +107,7 @@
     const chart = data(figure.querySelector("script"));
     const canvas = figure.querySelector("div");
     const config = { displaylogo: false, responsive: true };
-    const layout = { ...chart.layout, height: heightOf(chart, canvas), template: theme(), uirevision: "kept" };
-    window.Plotly.newPlot(canvas, chart.data, layout, config).then(() => {
+    window.Plotly.newPlot(canvas, chart.data, layoutOf(chart, canvas), config).then(() => {
       figure.dataset.drawn = "yes";
       if (chart.pictures) pictureOnHover(canvas, chart.pictures);
     });
@@ -112,8 +121,7 @@
     figure.querySelector("div").replaceWith(canvas);
     figure.drawn = true;
     figure.dataset.drawn = "yes";
-    const layout = { ...chart.layout, height: heightOf(chart, canvas), template: theme(), uirevision: "kept" };
-    window.Plotly.react(canvas, chart.data, layout);
+    window.Plotly.react(canvas, chart.data, layoutOf(chart, canvas));
   }
 
   const watcher = new IntersectionObserver(
