@@ -133,7 +133,9 @@ def compare(out: Path, kind: str, data: np.ndarray, queries: np.ndarray) -> None
     opened = room.open_index(out)
     exact, _ = room.search_exactly(opened._vectors, queries, K)
     approximate = opened._opened()
-    peer = faiss.IndexRefineFlat(faiss.read_index(str(out / opened.card.approximate_file)), faiss.swig_ptr(data))
+    peer = faiss.IndexRefineFlat(
+        faiss.read_index(str(out / opened.card.approximate_file)), faiss.swig_ptr(data)
+    )
     reached: set[float] = set()
     for refine, effort in itertools.product(*GRID[kind]):
         approximate.refine, approximate.effort = refine, effort
@@ -152,8 +154,8 @@ def compare(out: Path, kind: str, data: np.ndarray, queries: np.ndarray) -> None
         theirs = overlap(peer.search(queries, K, params=options)[1], exact)
         (cpu, wall), (faiss_cpu, faiss_wall) = times["ours"], times["faiss"]
         print(
-            f"  recall@10 {recall:.3f} (effort {effort}, refine {refine}): {len(queries) / cpu:.0f} queries per "
-            f"second of the processor; faiss {len(queries) / faiss_cpu:.0f} at {theirs:.3f}: "
+            f"  recall@10 {recall:.3f} (effort {effort}, refine {refine}): {len(queries) / cpu:.0f} queries "
+            f"per second of the processor; faiss {len(queries) / faiss_cpu:.0f} at {theirs:.3f}: "
             f"{cpu / faiss_cpu:.2f} times its time ({wall / faiss_wall:.2f} by the clock)",
             flush=True,
         )

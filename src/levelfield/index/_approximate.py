@@ -247,7 +247,7 @@ def _measured(vectors: Vectors, queries: Floats, candidates: Rows, count: int) -
 def _similarities(vectors: Vectors, queries: Floats, candidates: Rows) -> Floats:
     """The similarity of each query to its own candidates (Q x n), -inf where there is none.
 
-    By faiss's own routine, which reads the rows where they lie: to copy them out takes longer than to measure.
+    By faiss's own routine, which reads the rows where they lie: copying them takes longer than measuring.
     """
     faiss = require_faiss()
     pointer, given = faiss.swig_ptr, np.ascontiguousarray(queries, dtype=np.float32)

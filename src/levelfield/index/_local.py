@@ -86,7 +86,7 @@ class LocalIndex:
         return self._catalog.known(contents)
 
     def items(self, rows: Sequence[int]) -> list[Item]:
-        """The pictures of these rows."""
+        """The pictures of these rows, in this order, without those that were removed."""
         return self._catalog.items(rows)
 
     def everything(self) -> Iterator[Item]:
@@ -192,7 +192,7 @@ class LocalIndex:
         self._keep(facts, file.name)
 
     def _is_measured(self, covered: Approximation) -> bool:
-        """Whether the recall was measured for what is aimed at now, among about the rows that are left now."""
+        """Whether the recall was measured for what is aimed at now, among about the rows left now."""
         change = abs(len(self._removed) - covered.removed)
         return covered.target == self.card.recall and change <= REMEASURE * (covered.rows - covered.removed)
 
