@@ -123,6 +123,7 @@ def test_removed_pictures_are_not_found_and_can_come_back(
         assert index.remove(str(pictures / "class1")) == 10
         assert index.remove(str(pictures / "class1")) == 0
         assert len(index) == 20
+        assert [item.row for item in index.items(range(30))] == [item.row for item in index.everything()]
     searcher = lf.Searcher(tmp_path / "index")
     names = {neighbour.name for neighbour in searcher.search(gone[0], k=30).neighbours}
     assert len(names) == 20
