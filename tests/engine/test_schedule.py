@@ -106,7 +106,7 @@ def test_a_search_does_not_wait_for_another_but_the_test_set_does(
     assert (
         opened
         == ["untrained", "triplet", "contrastive"]
-        == [line.method for line in Store(tmp_path / "out").ledger()]
+        == [line.method for line in Store(tmp_path / "out").ledger() if line.reruns]
     )
 
 

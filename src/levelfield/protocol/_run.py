@@ -22,7 +22,7 @@ from levelfield.protocol._proposals import budget
 from levelfield.protocol._resolve import Resolved, resolve
 from levelfield.protocol._schedule import Schedule
 from levelfield.protocol._search import search_flow, search_id
-from levelfield.protocol.guard import record_feedback
+from levelfield.protocol.guard import record_feedback, seal_scores
 from levelfield.records import (
     Index,
     Measure,
@@ -98,6 +98,7 @@ def _carry_out(
         if search_only:
             _write_index(store, resolved, _selections(resolved, gate))
             return
+        seal_scores(store)
         Schedule(engine, board).run([gallery_flow(resolved, gate.frozen[baseline], store)])
 
 
