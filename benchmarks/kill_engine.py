@@ -149,7 +149,7 @@ def main() -> None:
     if different or left_over:
         sys.exit(f"{len(different)} records differ: {different[:5]}; left over: {left_over[:5]}")
     print(
-        f"{sum(hits.values())} kills, {hits['driver']} of the driver, {hits['worker']} of workers: {runs} runs, "
+        f"{hits['driver']} kills of the driver and {hits['worker']} of workers: {runs} runs, "
         f"{len(expected)} records, all the same byte by byte; no finished run was lost or computed again"
     )
 
