@@ -6,6 +6,7 @@
     python benchmarks/engine.py utilisation             # busy time / (workers x time) on this machine
     python benchmarks/engine.py utilisation --demo      # the same of the demo
     python benchmarks/engine.py overhead                # an engine against the bare training loop
+    python benchmarks/engine.py tasks --engine ray      # an engine alone, on tasks that do nothing
     python benchmarks/engine.py proposals               # what proposing a trial costs
 
 The replay runs the scheduler of ``levelfield run`` itself, with a virtual clock and workers that are busy as
@@ -29,12 +30,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
 
+from levelfield.config import EngineSpec
 from levelfield.engine import Finished, Report, Runner, Task
 from levelfield.protocol import Board
 from levelfield.protocol._confirm import Gate
 from levelfield.protocol._flow import Flow, Job, Jobs, Until
 from levelfield.protocol._schedule import Schedule
 from levelfield.records import Store
+from levelfield.train import available_cores
 
 HERE = Path(__file__).parent
 METHODS, TRIALS, FOLDS, RERUNS = 14, 5, 4, 3  # the shape of results/cub200-laptop
@@ -300,9 +303,8 @@ def overhead(options: argparse.Namespace) -> None:
     """Time runs on an engine against the same runs in a loop, with data and network loaded before."""
     import levelfield as lf
     from levelfield import engine
-    from levelfield.config import EngineSpec
     from levelfield.protocol import resolve
-    from levelfield.train import RunJob, available_cores, run_job
+    from levelfield.train import RunJob, run_job
 
     values = _experiment(["triplet"], trials=1, workers=0, steps=5, sampler="random")
     values["engine"] = {"workers": 0}
@@ -317,10 +319,8 @@ def overhead(options: argparse.Namespace) -> None:
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        one = {"address": "local", "cpus": available_cores()} if options.engine == "ray" else {"workers": 1}
-        spec = EngineSpec.model_validate({"name": options.engine, **one})
         bare, through = [], []
-        with engine.create(spec) as runner:
+        with engine.create(_one_worker(options.engine)) as runner:
             for job in jobs(folder / "warm", 10_000)[:2]:
                 run_job(job)
             engine.run_all(runner, run_job, jobs(folder / "warm there", 20_000)[:2])
@@ -337,6 +337,27 @@ def overhead(options: argparse.Namespace) -> None:
         f"{options.engine}: {1000 * median(bare):.0f} ms a run in a loop, {1000 * median(through):.0f} ms on "
         f"one worker: {1000 * extra:+.0f} ms, {median(through) / median(bare):.2f} times"
     )
+
+
+def tasks(options: argparse.Namespace) -> None:
+    """Time tasks that do nothing: what is left is the engine's. Other work on the machine adds to it."""
+    from levelfield import engine
+
+    with engine.create(_one_worker(options.engine)) as runner:
+        engine.run_all(runner, abs, range(4))
+        for _ in range(options.turns):
+            started, busy = time.perf_counter(), time.process_time()
+            engine.run_all(runner, abs, range(options.tasks))
+            each = 1000 * (time.perf_counter() - started) / options.tasks
+            driver = 1000 * (time.process_time() - busy) / options.tasks
+            print(
+                f"{options.engine}: {each:.1f} ms a task, {driver:.2f} ms of it the driver's processor time"
+            )
+
+
+def _one_worker(name: str) -> EngineSpec:
+    one = {"address": "local", "cpus": available_cores()} if name == "ray" else {"workers": 1}
+    return EngineSpec.model_validate({"name": name, **one})
 
 
 def proposals(options: argparse.Namespace) -> None:
@@ -386,6 +407,11 @@ def main() -> None:
     part.add_argument("--runs", type=int, default=10)
     part.add_argument("--turns", type=int, default=5)
     part.set_defaults(run=overhead)
+    part = parts.add_parser("tasks")
+    part.add_argument("--engine", default="local")
+    part.add_argument("--tasks", type=int, default=200)
+    part.add_argument("--turns", type=int, default=3)
+    part.set_defaults(run=tasks)
     part = parts.add_parser("proposals")
     part.set_defaults(run=proposals)
     options = parser.parse_args()

@@ -10,7 +10,7 @@ SCRIPT = Path(__file__).parent.parent.parent / "benchmarks" / "kill_engine.py"
 
 
 def test_eight_kills_change_no_record() -> None:
-    command = [sys.executable, str(SCRIPT), "--kills", "8", "--methods", "2", "--trials", "40"]
+    command = [sys.executable, str(SCRIPT), "--kills", "8", "--methods", "2", "--trials", "8"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "all the same byte by byte" in done.stdout

@@ -107,7 +107,7 @@ class RayEngine:
         self._ray, self._asked, self._every = ray, asked, checkpoint_seconds
         self._flying: dict[Any, _Attempt] = {}
         self._put: dict[tuple[str, str], list[Any]] = {}
-        self._looked = -math.inf
+        self._looked = self._heard = -math.inf
         self._places = 1
         self._count_places(first=True)
         self._mailbox = ray.remote(Mailbox).options(num_cpus=0, max_restarts=-1, **near_driver(ray)).remote()
@@ -147,10 +147,12 @@ class RayEngine:
                 )
                 if ready:  # and whatever else is finished by now
                     ready, _ = self._ray.wait(list(self._flying), num_returns=len(self._flying), timeout=0)
-            events += self._read_mailbox()
+            if time.monotonic() - self._heard > LOOK_SECONDS:  # asking costs as much as a task
+                events += self._read_mailbox()
             before = len(self._verdicts)
             for reference in ready:
-                events += self._receive(reference, self._flying.pop(reference))
+                events += self._receive(reference, self._flying[reference])
+                del self._flying[reference]  # not before: its last words may still be in the mailbox
             if left <= 0 or len(self._verdicts) > before:
                 break  # there is a slot more: whoever asked may have another task to try
         return events
@@ -215,6 +217,7 @@ class RayEngine:
         return []
 
     def _read_mailbox(self) -> list[Finished | Report]:
+        self._heard = time.monotonic()
         attempts = {attempt.task.number: attempt for attempt in self._flying.values()}
         try:
             messages = self._ray.get(self._mailbox.take.remote(), timeout=30)
