@@ -17,7 +17,7 @@ class LevelfieldError(Exception):
     exit_code = 1
 
     def __init__(self, message: str = "") -> None:
-        super().__init__(" ".join(message.split()))
+        super().__init__(printable(" ".join(message.split())))
 
 
 class UsageError(LevelfieldError, ValueError):
@@ -32,6 +32,20 @@ class RunError(LevelfieldError):
 
 class LockedTestSetError(RunError):
     """Code tried to read the test set before the selection was frozen."""
+
+
+def printable(text: str) -> str:
+    """``text`` with everything escaped that a terminal would act on, or that has no encoding.
+
+    Names of files are other people's: they may hold line breaks, colours, and bytes that are no UTF-8.
+
+    Example:
+        >>> print(printable("caf\\udce9 \\x1b[31m.png"))
+        caf\\udce9 \\x1b[31m.png
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:

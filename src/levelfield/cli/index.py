@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelfield.errors import RunError, UsageError
+from levelfield.errors import RunError, UsageError, printable
 
 if TYPE_CHECKING:
     from levelfield.embedders import Preprocessing
@@ -128,16 +128,19 @@ def _say(outcome: Outcome, out: str, *, held: int, how: str, as_json: bool) -> N
             "added": outcome.added,
             "known": outcome.known,
             "moved": outcome.moved,
+            "replaced": outcome.replaced,
             "unreadable": [{"name": name, "reason": reason} for name, reason in outcome.unreadable],
             "search": how,
         }
         typer.echo(json.dumps(facts, indent=2))
     else:
         for name, reason in outcome.unreadable:
-            typer.echo(f"skipped {reason if name in reason else f'{name}: {reason}'}", err=True)
+            shown = printable(" ".join(name.split()))
+            typer.echo(f"skipped {reason if shown in reason else f'{shown}: {reason}'}", err=True)
         moved = f", {outcome.moved} moved" if outcome.moved else ""
+        replaced = f", {outcome.replaced} replaced" if outcome.replaced else ""
         typer.echo(
-            f"{outcome.added} pictures added, {outcome.known} were in already{moved}, "
+            f"{outcome.added} pictures added, {outcome.known} were in already{moved}{replaced}, "
             f"{len(outcome.unreadable)} unreadable; {out} holds {held} pictures ({how})"
         )
     if not outcome.seen:

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from levelfield.errors import printable
+
 
 def search(  # noqa: PLR0917 - a command's options are its parameters
     index: Annotated[str, typer.Argument(help="The index: a folder, or postgresql://user@host/database.")],
@@ -32,12 +34,14 @@ def search(  # noqa: PLR0917 - a command's options are its parameters
         typer.echo(json.dumps(answer.as_dict(), indent=2))
         return
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
+    from rich.text import Text
 
-    table = Table("", "similarity", "label", "picture", title=verdict(answer))
+    table = Table("", "similarity", "label", Column("picture", overflow="fold"), title=verdict(answer))
     for place, neighbour in enumerate(answer.neighbours, start=1):
         style = "dim" if neighbour.is_match is False else None
-        table.add_row(str(place), f"{neighbour.similarity:.4f}", neighbour.label, neighbour.name, style=style)
+        names = [Text(printable(name)) for name in (neighbour.label, neighbour.name)]  # no markup in names
+        table.add_row(str(place), f"{neighbour.similarity:.4f}", *names, style=style)
     console = Console()
     console.print(table)
     for note in answer.notes:

@@ -1,7 +1,7 @@
 """A small copy of an experiment's records, to publish: everything that a verdict rests on, and nothing else.
 
-Left out are weights, logs, pictures, and most runs. The values of single queries become class means: the
-class is the unit of every verdict, so each of them, and `verify`, says of the copy what it says of the original.
+Left out are weights, logs, pictures and the runs of trials. The values of single queries become class means:
+the class is the unit of every verdict; each, and `verify`, says of the copy what it says of the whole.
 """
 
 from __future__ import annotations
@@ -9,14 +9,12 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import numpy as np
 from safetensors.numpy import load_file, save
 
 from levelfield import files
-from levelfield.compare._confirmation import CLASSES, QUERIES_PER_CLASS, SPECTRUM
 from levelfield.compare._results import collect
 from levelfield.errors import UsageError
-from levelfield.records import SETTINGS, Store
+from levelfield.records import Store, class_means
 
 WHOLE_FILES = ("schema.json", "experiment.json", "revisions.jsonl", "ledger.jsonl", "ledger.head.json")
 WHOLE_FOLDERS = ("searches", "selections")
@@ -48,31 +46,18 @@ def archive(root: str | Path, out: str | Path) -> int:
         for file in sorted((root / "confirmations").glob("*/rerun-*")):
             kept = out / file.relative_to(root)
             if file.suffix == ".safetensors":
-                files.write_bytes(kept, class_means(file))
+                files.write_bytes(kept, save(class_means(load_file(file))))
             else:
                 _copy(file, kept)
-    reruns = [r for result in comparison.results for repeat in result.repeats for r in repeat.scored]
-    for run in {rerun.runs[0] for rerun in reruns if rerun.runs}:  # for what they ran on, one run is enough
+    reruns = [r for result in comparison.results for repeat in result.repeats for r in repeat.reruns.values()]
+    kept_runs = {run for rerun in reruns for run in rerun.runs}  # those that a test score rests on
+    if any(rerun.failed for rerun in reruns):  # a rerun that failed does not say which runs; all that did
+        ended = {run.path.name: run.result() for run in Store(root).runs()}
+        kept_runs |= {name for name, end in ended.items() if end is not None and end.status != "complete"}
+    for run in kept_runs:
         for name in RUN_FILES:
             _copy(Store(root).run(run).path / name, Store(out).run(run).path / name)
     return sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
-
-
-def class_means(file: Path) -> bytes:
-    """The arrays of a rerun with one value per class; queries that were not scored are left out."""
-    arrays = load_file(file)
-    kept = {SPECTRUM: arrays[SPECTRUM]} if SPECTRUM in arrays else {}
-    per_query = {key: value for key, value in arrays.items() if key.partition(".")[0] in SETTINGS}
-    if CLASSES not in arrays or not per_query or QUERIES_PER_CLASS in arrays:
-        return save(arrays)
-    scored = np.isfinite(np.stack(list(per_query.values()))).all(axis=0)
-    classes, member = np.unique(arrays[CLASSES][scored], return_inverse=True)
-    counts = np.bincount(member, minlength=len(classes))
-    kept |= {CLASSES: classes, QUERIES_PER_CLASS: counts}
-    for key, values in per_query.items():
-        sums = np.bincount(member, weights=values[scored], minlength=len(classes))
-        kept[key] = sums / counts
-    return save(kept)
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
 
 from levelfield.compare._results import Result
-from levelfield.errors import RunError
-from levelfield.records import LOOK_NEIGHBOURS, LOOK_QUERIES, LOOK_SIMILARITIES, Rerun, Store
+from levelfield.records import (
+    CLASSES,
+    LOOK_NEIGHBOURS,
+    LOOK_QUERIES,
+    LOOK_SIMILARITIES,
+    QUERIES_PER_CLASS,
+    SPECTRUM,
+    Rerun,
+    Store,
+    open_arrays,
+)
 
 Array = NDArray[np.float64]
 Number = tuple[int, int]
-SPECTRUM = "spectrum"  # keys in a rerun's safetensors file: singular values,
-CLASSES = "classes"  # the class of each query,
-QUERIES_PER_CLASS = "queries_per_class"  # and, in an archive, how many queries each class mean stands for
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ class Confirmation:
         if file is None:
             return None
         keys = (LOOK_QUERIES, LOOK_NEIGHBOURS, LOOK_SIMILARITIES)
-        with _opened(file) as tensors:
+        with open_arrays(file) as tensors:
             if not set(keys) <= set(tensors.keys()):
                 return None
             return Neighbours(*(np.asarray(tensors.get_tensor(key)) for key in keys))
@@ -104,7 +106,7 @@ class Confirmation:
     def _read(self, key: str, *, per_query: bool = False) -> dict[Number, Array]:
         found = {}
         for number, file in self.arrays.items():
-            with _opened(file) as tensors:
+            with open_arrays(file) as tensors:
                 keys = set(tensors.keys())
                 if key not in keys:
                     continue
@@ -113,19 +115,6 @@ class Confirmation:
                     values = np.repeat(values, tensors.get_tensor(QUERIES_PER_CLASS))
                 found[number] = values
         return found
-
-
-@contextmanager
-def _opened(file: Path) -> Iterator[Any]:
-    """The arrays of a rerun; a damaged file is an error that names it and the remedy."""
-    try:
-        with safe_open(file, framework="numpy") as tensors:
-            yield tensors
-    except (SafetensorError, OSError) as error:
-        raise RunError(
-            f"{file} is damaged ({error}); delete it and the .json file of the same name, "
-            "then give the same `levelfield run` command again"
-        ) from error
 
 
 def read_confirmation(root: str | Path, result: Result) -> Confirmation:

@@ -91,9 +91,11 @@ def _refuse_non_files(path: Path) -> None:
     try:
         status = path.stat()
     except OSError as error:
-        raise ImageError(f"{path}: {error.strerror or error}; fetch the dataset again") from error
+        raise ImageError(
+            f"{path}: {error.strerror or error}; check the path, or fetch the dataset again"
+        ) from error
     if not stat.S_ISREG(status.st_mode):
-        raise ImageError(f"{path}: not a regular file; remove it")
+        raise ImageError(f"{path}: not a regular file; leave it out")
     if status.st_size == 0:
         raise ImageError(f"{path}: the file is empty (0 bytes); fetch it again")
     if not os.access(path, os.R_OK):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -12,18 +13,22 @@ from levelfield.embedders._card import Threshold
 from levelfield.errors import UsageError
 
 BLOCK_BYTES = 64 << 20
+# With fewer classes than this over the rate, new classes are accepted two to three times as often as promised
+# (simulated: tests/embedders/test_threshold.py); with as many, 0.9 to 1.25 times.
+CLASSES_TIMES_RATE = 0.25
 
 
 def calibrate(
     embeddings: Tensor, labels: Tensor, *, false_accept_rate: float = 0.01, data: str = "validation"
 ) -> Threshold:
-    """The similarity that at most ``false_accept_rate`` of queries without a match reach.
+    """The similarity that at most ``false_accept_rate`` of pictures of new classes reach.
 
     Every embedding in turn is the query. Its best similarity to *other* classes is what it would find if its
-    own class were missing; the threshold is the quantile of these, rounded up as conformal prediction does.
-    So a new query without a match, drawn like the calibration's, is accepted with a probability of at most
-    ``false_accept_rate``. Pictures of one class are alike, which makes the promise looser than their number
-    suggests; and a larger index offers more chances to err.
+    own class were missing, and the threshold is a high quantile of these. Pictures of one class are alike,
+    so a quantile of all of them would promise too much for a class that it has not seen. Therefore each class
+    is left out in turn, as query and from the gallery, and judged by the threshold of the others: the
+    threshold is the lowest quantile by which at most ``false_accept_rate`` of them are accepted. A larger
+    index offers more chances to err.
 
     Args:
         embeddings: Of validation data that neither training nor the test saw, N x D.
@@ -32,28 +37,36 @@ def calibrate(
         data: What the data is called.
 
     Example:
-        >>> angles = torch.tensor([0.0, 0.1, 1.5, 1.7, 3.0, 3.3])
-        >>> vectors = torch.stack([angles.cos(), angles.sin()], 1)
-        >>> found = calibrate(vectors, torch.tensor([0, 0, 1, 1, 2, 2]), false_accept_rate=0.2)
-        >>> round(found.similarity, 2), found.true_accept_rate
-        (0.27, 1.0)
+        >>> labels = torch.arange(40).repeat_interleave(3)
+        >>> classes = torch.randn(40, 16, generator=torch.Generator().manual_seed(0))
+        >>> found = calibrate(classes[labels] + 0.01, labels, false_accept_rate=0.1)
+        >>> 0.5 < found.similarity < 1, found.true_accept_rate
+        (True, 1.0)
     """
     if not 0 < false_accept_rate < 1:
         raise UsageError(f"the false-accept rate is {false_accept_rate}; it must lie between 0 and 1")
-    if len(set(labels.tolist())) < 2:
-        raise UsageError("a threshold needs pictures of at least two classes")
-    impostor, match = _best(F.normalize(embeddings.float(), dim=1), labels)
-    count = len(impostor)
-    place = math.ceil((count + 1) * (1 - false_accept_rate))
-    if place > count:
+    count, classes = len(labels), len(set(labels.tolist()))
+    most = math.floor((count + 1) * false_accept_rate)  # pictures that the quantile may leave above it
+    fewest = max(3, math.ceil(CLASSES_TIMES_RATE / false_accept_rate))
+    if most < 1 or classes < fewest:
         raise UsageError(
-            f"{count} queries cannot promise a false-accept rate of {false_accept_rate}; "
-            f"give at least {math.ceil(1 / false_accept_rate) - 1}, or a higher rate"
+            f"{count} pictures of {classes} classes cannot promise a false-accept rate of "
+            f"{false_accept_rate}; give at least {math.ceil(1 / false_accept_rate) - 1} of {fewest} classes, "
+            "or a higher rate"
+        )
+    found = _best(F.normalize(embeddings.float(), dim=1), labels)
+    accepted = _accepted_when_left_out(found, labels, most)
+    kept = [place for place, share in enumerate(accepted) if share <= false_accept_rate]
+    if not kept:
+        raise UsageError(
+            f"{classes} classes cannot promise a false-accept rate of {false_accept_rate}: "
+            f"the strictest threshold of all others accepts {accepted[0]:.1%} of a class on average; give "
+            "more classes, or a higher rate"
         )
     # The next float: "at least the threshold" must leave out the impostor that the quantile stands on.
-    edge = impostor.sort().values[place - 1]
+    edge = found.impostor.topk(kept[-1] + 1).values[-1]
     similarity = min(float(torch.nextafter(edge, torch.tensor(torch.inf))), 1.0)
-    with_match = match[match > -torch.inf]
+    with_match = found.match[found.match > -torch.inf]
     return Threshold(
         similarity=similarity,
         false_accept_rate=false_accept_rate,
@@ -64,16 +77,46 @@ def calibrate(
     )
 
 
-def _best(vectors: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """For each vector its best similarity to other classes, and to others of its own; -inf for none."""
-    impostor, match = torch.empty(len(vectors)), torch.empty(len(vectors))
+@dataclass(frozen=True)
+class _Best:
+    """Of every query (N,): its best similarities.
+
+    ``match`` is to others of its own class, -inf for none; ``impostor`` to other classes, which is to
+    ``impostor_class``; ``second`` to the best class but that one.
+    """
+
+    match: Tensor
+    impostor: Tensor
+    impostor_class: Tensor
+    second: Tensor
+
+
+def _accepted_when_left_out(best: _Best, labels: Tensor, most: int) -> list[float]:
+    """The share of queries that all other classes' threshold accepts; 0 ... ``most`` - 1 of them above it."""
+    accepted = torch.zeros(most, dtype=torch.int64)
+    for left_out in labels.unique():
+        own = labels == left_out
+        others = torch.where(best.impostor_class == left_out, best.second, best.impostor)[~own]
+        edges = others.topk(min(most, len(others))).values
+        reached = (best.impostor[own][:, None] > edges[None]).sum(0)
+        accepted += F.pad(reached, (0, most - len(edges)), value=int(own.sum()))
+    return [count / len(labels) for count in accepted.tolist()]
+
+
+def _best(vectors: Tensor, labels: Tensor) -> _Best:
+    match, impostor, second = (torch.empty(len(vectors)) for _ in range(3))
+    found = _Best(match, impostor, torch.empty_like(labels), second)
     height = max(1, BLOCK_BYTES // (8 * len(vectors)))
     for start in range(0, len(vectors), height):
         part = slice(start, start + height)
         similarities = vectors[part] @ vectors.T
         same = labels[part, None] == labels[None, :]
-        impostor[part] = similarities.masked_fill(same, -torch.inf).amax(1)
+        strangers = similarities.masked_fill(same, -torch.inf)
+        found.impostor[part], where = strangers.max(1)
+        found.impostor_class[part] = labels[where]
+        nearest = labels[where][:, None] == labels[None, :]
+        found.second[part] = strangers.masked_fill(nearest, -torch.inf).amax(1)
         here = torch.arange(len(similarities))
         similarities[here, here + start] = -torch.inf
-        match[part] = similarities.masked_fill(~same, -torch.inf).amax(1)
-    return impostor, match
+        found.match[part] = similarities.masked_fill(~same, -torch.inf).amax(1)
+    return found

@@ -11,10 +11,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from levelfield.data import ImageError
 from levelfield.embedders import PictureEmbedder
-from levelfield.errors import LevelfieldError
-from levelfield.index._catalog import Item, NewItem
-from levelfield.index._sources import Entry, Loaded
+from levelfield.errors import LevelfieldError, RunError
+from levelfield.index._catalog import NewItem
+from levelfield.index._sources import Entry, Loaded, load_file
 from levelfield.index._store import VectorStore
 
 CHUNK = 128  # pictures that are committed together
@@ -27,13 +28,15 @@ class Outcome:
     Attributes:
         added: How many are new.
         known: How many were in already, by their content.
-        moved: How many were in under a name that no longer exists, and have their new name now.
+        moved: How many were in under a name that is no longer theirs, and have their new name now.
+        replaced: How many are out because their file holds another picture now.
         unreadable: Name and reason of those that could not be read.
     """
 
     added: int = 0
     known: int = 0
     moved: int = 0
+    replaced: int = 0
     unreadable: list[tuple[str, str]] = field(default_factory=list)
 
     @property
@@ -46,9 +49,10 @@ class Outcome:
 class _Prepared:
     """A chunk: its new pictures, ready for the network, what is in already, and what cannot be read."""
 
+    seen: list[tuple[str, bytes]]
     items: list[NewItem]
     images: Tensor | None
-    known: list[tuple[Entry, Item]]
+    known: list[tuple[Entry, bytes]]
     unreadable: list[tuple[str, str]]
 
 
@@ -70,6 +74,7 @@ def add_pictures(
         report: Called after every chunk with what has become of the pictures so far.
     """
     outcome = Outcome()
+    outdated: list[tuple[str, bytes]] = []
     workers = threads or torch.get_num_threads()
     with ThreadPoolExecutor(workers) as pool, ThreadPoolExecutor(1) as ahead:
         chunks = _chunks(entries)
@@ -77,7 +82,12 @@ def add_pictures(
         while (prepared := upcoming.result()) is not None:
             upcoming = ahead.submit(_prepare_next, store, embedder, chunks, pool)
             _take_in(store, embedder, prepared, outcome, threads=threads)
+            outdated += prepared.seen if store.outdated(prepared.seen) else []
             report(outcome)
+    # Only now: what lay under that name may have been met under another one since.
+    rows = store.outdated(outdated)
+    store.discard(rows)
+    outcome.replaced = len(rows)
     return outcome
 
 
@@ -97,7 +107,7 @@ def _prepare_next(
     unreadable = [(e.name, got) for e, got in zip(chunk, loaded, strict=True) if isinstance(got, str)]
     readable = [(e, got) for e, got in zip(chunk, loaded, strict=True) if not isinstance(got, str)]
     present = store.known([content for _, (content, _) in readable])
-    known = [(entry, present[content]) for entry, (content, _) in readable if content in present]
+    known = [(entry, content) for entry, (content, _) in readable if content in present]
     fresh = [(entry, got) for entry, got in readable if got[0] not in present]
     images = list(pool.map(lambda pair: _pixels(embedder, pair[1]), fresh))
     items, ready = [], []
@@ -107,10 +117,15 @@ def _prepare_next(
         else:
             items.append(NewItem(content, entry.name, entry.label))
             ready.append(image)
-    return _Prepared(items, torch.stack(ready) if ready else None, known, unreadable)
+    seen = [(entry.name, content) for entry, (content, _) in readable]
+    return _Prepared(seen, items, torch.stack(ready) if ready else None, known, unreadable)
 
 
 def _loaded(entry: Entry) -> Loaded | str:
+    try:
+        (entry.name + entry.label).encode()
+    except UnicodeEncodeError:
+        return _one_line(RunError(f"{entry.name}: its name is not UTF-8; rename it"))
     try:
         return entry.load()
     except Exception as error:  # whatever is wrong with one picture, the others go on
@@ -125,8 +140,7 @@ def _pixels(embedder: PictureEmbedder, loaded: Loaded) -> Tensor | str:
 
 
 def _one_line(error: Exception) -> str:
-    text = str(error) if isinstance(error, LevelfieldError) else f"{type(error).__name__}: {error}"
-    return " ".join(text.split())
+    return str(error if isinstance(error, LevelfieldError) else RunError(f"{type(error).__name__}: {error}"))
 
 
 def _take_in(
@@ -137,8 +151,10 @@ def _take_in(
     *,
     threads: int | None,
 ) -> None:
-    for entry, item in prepared.known:
-        if entry.name != item.name and _is_gone(item.name):
+    present = store.known([content for _, content in prepared.known])
+    for entry, content in prepared.known:
+        item = present[content]
+        if entry.name != item.name and _is_gone(item.name, content):
             store.rename(item.row, name=entry.name, label=entry.label)
             outcome.moved += 1
         else:
@@ -147,11 +163,11 @@ def _take_in(
     if prepared.images is None:
         return
     # The chunk before was not written yet when this one was looked up, and a chunk may hold a picture twice.
-    present = set(store.known([new.content for new in prepared.items]))
+    held = set(store.known([new.content for new in prepared.items]))
     kept = []
     for place, new in enumerate(prepared.items):
-        if new.content not in present:
-            present.add(new.content)
+        if new.content not in held:
+            held.add(new.content)
             kept.append(place)
     outcome.known += len(prepared.items) - len(kept)
     if kept:
@@ -160,6 +176,12 @@ def _take_in(
         outcome.added += len(kept)
 
 
-def _is_gone(name: str) -> bool:
+def _is_gone(name: str, content: bytes) -> bool:
+    """Whether the file called ``name`` no longer holds this content; rows of datasets never move."""
     path = Path(name)
-    return path.is_absolute() and not path.exists()
+    if not path.is_absolute():
+        return False
+    try:
+        return load_file(path)[0] != content
+    except ImageError:
+        return True

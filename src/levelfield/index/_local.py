@@ -25,12 +25,14 @@ from levelfield.index._card import (
 )
 from levelfield.index._catalog import CATALOG, Catalog, Item, NewItem
 from levelfield.index._exact import merge, search_exactly
+from levelfield.index._sources import absolute
 from levelfield.index._store import Progress
 from levelfield.index._vectors import REMEDY, SHARD_ROWS, Floats, Rows, Vectors
 
 MODEL, LOCK = "model", ".lock"
 MEMORY = 4 << 30
 RECALL = 0.95
+REMEASURE = 0.1  # of the rows removed since: the recall is measured again
 TAIL = 20_000  # rows that may wait, searched exactly, before they go into the approximate part
 
 
@@ -46,7 +48,7 @@ class LocalIndex:
         if not write and not (folder / CATALOG).is_file():
             raise RunError(f"{folder} has no {CATALOG}; give the same index command again")
         self._catalog = Catalog(folder, write=write)
-        self._version = (-1, -1)
+        self._version: tuple[int, ...] = ()
         self._approximate: Approximate | None = None
         self.refresh()
 
@@ -60,7 +62,7 @@ class LocalIndex:
 
     def refresh(self) -> None:
         """Take note of what another process has added or removed."""
-        version = self._catalog.version()
+        version = self._current_version()
         if version == self._version:
             return
         self.card = read_index_card(self.folder)
@@ -71,12 +73,20 @@ class LocalIndex:
         self._removed = self._catalog.removed()
         self._approximate = None
 
+    def _current_version(self) -> tuple[int, ...]:
+        """Changes with every row that is added or removed, and with every new card."""
+        try:
+            card = (self.folder / CARD).stat()
+        except OSError as error:
+            raise RunError(f"{self.folder} is no index any more ({CARD} is gone); open another") from error
+        return (*self._catalog.version(), card.st_ino, card.st_mtime_ns)
+
     def known(self, contents: Sequence[bytes]) -> dict[bytes, Item]:
         """The pictures that have these contents."""
         return self._catalog.known(contents)
 
     def items(self, rows: Sequence[int]) -> list[Item]:
-        """The pictures of these rows."""
+        """The pictures of these rows, in this order, without those that were removed."""
         return self._catalog.items(rows)
 
     def everything(self) -> Iterator[Item]:
@@ -92,6 +102,8 @@ class LocalIndex:
 
         k is ``count``, or fewer where the index holds fewer pictures.
         """
+        if self._approximate is None and not (self.folder / self.card.approximate_file).exists():
+            self.refresh()  # a writer has put another in its place since
         count = min(count, len(self))
         if self._is_exact():
             return search_exactly(self._vectors, queries, count, removed=self._removed)
@@ -109,9 +121,8 @@ class LocalIndex:
     def _opened(self) -> Approximate:
         if self._approximate is None:
             assert self.card.approximate is not None
-            self._approximate = approximate.read(
-                self.folder / self.card.approximate_file, self.card.approximate
-            )
+            file = self.folder / self.card.approximate_file
+            self._approximate = approximate.read(file, self.card.approximate)
         return self._approximate
 
     def add(self, items: Sequence[NewItem], vectors: Floats) -> None:
@@ -121,20 +132,26 @@ class LocalIndex:
         first = self._vectors.count
         self._vectors.append(vectors)
         self._catalog.add(first, items)
-        self._version = (self._vectors.count, self._version[1])
 
     def rename(self, row: int, *, name: str, label: str) -> None:
         """Give a picture that moved its new name."""
         self._catalog.rename(row, name=name, label=label)
 
+    def outdated(self, seen: Sequence[tuple[str, bytes]]) -> list[int]:
+        """The rows that are in under one of these names with another content than the one seen there."""
+        return self._catalog.outdated(seen)
+
+    def discard(self, rows: Sequence[int]) -> None:
+        """Remove these rows."""
+        self._catalog.remove(rows)
+        self.refresh()
+
     def remove(self, name: str) -> int:
         """Remove the picture called ``name``, or all in the folder of that name; how many these were."""
-        absolute = str(Path(name).absolute())
         rows: set[int] = set()
-        for each in {name, absolute}:
+        for each in {name, str(absolute(name))}:
             rows |= set(self._catalog.named(each, below=False)) | set(self._catalog.named(each, below=True))
-        self._catalog.remove(sorted(rows))
-        self.refresh()
+        self.discard(sorted(rows))
         return len(rows)
 
     def finish(self, progress: Progress = lambda done, total: None) -> None:
@@ -150,7 +167,7 @@ class LocalIndex:
             return
         fits = covered is not None and covered.kind == choice.kind and covered.bytes <= card.memory
         if covered is not None and fits and self._vectors.count < 2 * covered.rows:
-            if covered.target == card.recall and self._vectors.count - covered.rows <= TAIL:
+            if self._is_measured(covered) and self._vectors.count - covered.rows <= TAIL:
                 return
             recipe = covered.recipe
             index = approximate.read(self.folder / card.approximate_file, covered, mapped=False)
@@ -170,8 +187,14 @@ class LocalIndex:
             sample=sample,
             target=card.recall,
             bytes=index.write(file),
+            removed=len(self._removed),
         )
         self._keep(facts, file.name)
+
+    def _is_measured(self, covered: Approximation) -> bool:
+        """Whether the recall was measured for what is aimed at now, among about the rows left now."""
+        change = abs(len(self._removed) - covered.removed)
+        return covered.target == self.card.recall and change <= REMEASURE * (covered.rows - covered.removed)
 
     def _keep(self, facts: Approximation | None, name: str) -> None:
         """Point the card at a new approximate part, then drop the old one."""

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.nn import functional as F
 
 from levelfield.embedders import Picture, PictureEmbedder, Threshold, load_embedder
 from levelfield.embedders.pictures import as_list
@@ -27,7 +26,8 @@ class Neighbour:
     Attributes:
         name: The picture's path, or ``dataset:row``.
         label: Its class; empty if it has none.
-        similarity: The cosine of the two vectors; 1 is the same.
+        similarity: The cosine of the two vectors, 1 is the same; the mean cosine if the query is several
+            pictures.
         is_match: Whether the similarity reaches the threshold; None if the model has none.
         row: Its number in the index.
     """
@@ -109,20 +109,22 @@ class Searcher:
         if k < 1:
             raise UsageError(f"k is {k}; ask for at least 1 neighbour")
         vectors = self.embedder.embed(as_list(pictures))
-        return self.search_vector(F.normalize(vectors.mean(0), dim=0), k=k)
+        # Not brought to unit length: what is found is then as similar as the pictures' mean similarity,
+        # to which the threshold applies. Pictures that differ must not reach it together for being different.
+        return self.search_vector(vectors.mean(0), k=k)
 
     def search_vector(self, vector: torch.Tensor, *, k: int = 20) -> Answer:
-        """The ``k`` pictures most similar to a unit vector (D,)."""
+        """The ``k`` pictures most similar to a vector (D,): a unit vector, or the mean of several."""
+        self.store.refresh()
         held = len(self.store)
         if held == 0:
             raise UsageError("the index is empty; add pictures with levelfield index")
         rows, similarities = self.store.nearest(vector[None].float().numpy(), k)
-        places = [place for place, row in enumerate(rows[0].tolist()) if row >= 0]
-        items = self.store.items([int(rows[0, place]) for place in places])
+        found = dict(zip(rows[0].tolist(), similarities[0].tolist(), strict=True))
         threshold = self.store.model.threshold
         neighbours = []
-        for place, item in zip(places, items, strict=True):
-            similarity = float(similarities[0, place])
+        for item in self.store.items([row for row in found if row >= 0]):
+            similarity = found[item.row]
             matches = None if threshold is None else similarity >= threshold.similarity
             neighbours.append(Neighbour(item.name, item.label, similarity, matches, item.row))
         return Answer(tuple(neighbours), threshold, tuple(_notes(held, k, threshold)))

@@ -42,7 +42,7 @@ def pictures_in_folder(folder: str | Path) -> Iterator[Entry]:
     What lies in ``folder`` itself has no label. Hidden files and folders are left out, links to folders are
     not followed.
     """
-    top = Path(folder).absolute()
+    top = absolute(folder)
     if not top.is_dir():
         raise UsageError(f"{folder} is not a folder; name one with pictures, a CSV file or a dataset")
     for where, folders, names in os.walk(top):
@@ -68,7 +68,7 @@ def pictures_in_csv(table: str | Path) -> Iterator[Entry]:
                     f'{file} has no column "path"{did_you_mean("path", reader.fieldnames or ())}'
                 )
             for fields in reader:
-                path = file.parent.absolute() / fields["path"].strip()
+                path = absolute(file.parent / fields["path"].strip())
                 yield Entry(str(path), fields.get("label", "").strip(), partial(load_file, path))
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror or error}; check the path") from error
@@ -91,11 +91,21 @@ def pictures_in_dataset(dataset: Dataset, *, pixels: Dataset | None = None) -> I
     for row, label in enumerate(dataset.labels.tolist()):
         name = dataset.class_names[label]
         if files is not None:
-            path = (files.root / files.paths[row]).absolute()
+            path = absolute(files.root / files.paths[row])
             read = None if quick is None else partial(quick.read, row)
             yield Entry(str(path), name, partial(load_file, path, read))
         else:
             yield Entry(f"{dataset.name}:{row}", name, partial(_load_pixels, dataset, row))
+
+
+def absolute(path: str | Path) -> Path:
+    """The path under which an index knows a file: one name, however the way to it was written.
+
+    Example:
+        >>> absolute("/photos/../photos/./cat.jpg").as_posix()
+        '/photos/cat.jpg'
+    """
+    return Path(os.path.normpath(Path(path).absolute()))
 
 
 def load_file(path: Path, pixels: Callable[[], Picture] | None = None) -> Loaded:
@@ -103,7 +113,7 @@ def load_file(path: Path, pixels: Callable[[], Picture] | None = None) -> Loaded
     try:
         size = path.stat().st_size
         if not path.is_file():
-            raise ImageError(f"{path}: not a regular file; remove it")
+            raise ImageError(f"{path}: not a regular file; leave it out")
         if size == 0:
             raise ImageError(f"{path}: the file is empty (0 bytes); fetch it again")
         if size > MAX_FILE_BYTES:

@@ -36,6 +36,18 @@ class VectorStore(Protocol):
         """Give a picture that moved its new name."""
         ...
 
+    def outdated(self, seen: Sequence[tuple[str, bytes]]) -> list[int]:
+        """The rows that are in under one of these names with another content than the one seen there."""
+        ...
+
+    def discard(self, rows: Sequence[int]) -> None:
+        """Remove these rows."""
+        ...
+
+    def refresh(self) -> None:
+        """Take note of what another process has added or removed."""
+        ...
+
     def remove(self, name: str) -> int:
         """Remove the picture called ``name``, or all in the folder of that name; how many these were."""
         ...
@@ -45,7 +57,7 @@ class VectorStore(Protocol):
         ...
 
     def items(self, rows: Sequence[int]) -> list[Item]:
-        """The pictures of these rows."""
+        """The pictures of these rows, in this order, without those that were removed."""
         ...
 
     def close(self) -> None:

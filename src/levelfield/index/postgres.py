@@ -13,6 +13,7 @@ import numpy as np
 from levelfield.embedders import ModelCard
 from levelfield.errors import RunError, UsageError
 from levelfield.index._catalog import Item, NewItem
+from levelfield.index._sources import absolute
 from levelfield.index._store import Progress
 from levelfield.index._vectors import Floats, Rows
 
@@ -75,10 +76,30 @@ class PostgresIndex:
         """Give a picture that moved its new name."""
         self._run("update {table} set name = %s, label = %s where row = %s", (name, label, row))
 
+    def outdated(self, seen: Sequence[tuple[str, bytes]]) -> list[int]:
+        """The rows that are in under one of these names with another content than the one seen there."""
+        found = self._rows(
+            "select row from {table} join unnest(%s::text[], %s::bytea[]) as seen (at, held) "
+            "on name = at and content <> held",
+            ([name for name, _ in seen], [content for _, content in seen]),
+        )
+        return [row for (row,) in found]
+
+    def discard(self, rows: Sequence[int]) -> None:
+        """Remove these rows."""
+        self._run("delete from {table} where row = any(%s)", (list(rows),))
+
+    def refresh(self) -> None:
+        """Nothing to do: the database is asked anew every time."""
+
     def remove(self, name: str) -> int:
         """Remove the picture called ``name``, or all in the folder of that name; how many these were."""
-        folder = name.rstrip("/") + "/"
-        return self._run("delete from {table} where name = %s or starts_with(name, %s)", (name, folder))
+        names = [name.rstrip("/"), str(absolute(name))]
+        return self._run(
+            "delete from {table} where name = any(%s) or exists "
+            "(select from unnest(%s::text[]) as folder where starts_with(name, folder || '/'))",
+            (names, names),
+        )
 
     def finish(self, progress: Progress = lambda done, total: None) -> None:
         """Build the graph index; the database keeps it up to date from then on."""
@@ -96,10 +117,10 @@ class PostgresIndex:
         return rows, values
 
     def items(self, rows: Sequence[int]) -> list[Item]:
-        """The pictures of these rows."""
+        """The pictures of these rows, in this order, without those that were removed."""
         found = self._rows("select row, name, label from {table} where row = any(%s)", (list(rows),))
         by_row = {row: Item(row, name, label) for row, name, label in found}
-        return [by_row[row] for row in rows]
+        return [by_row[row] for row in rows if row in by_row]
 
     def close(self) -> None:
         """Close the connection."""

@@ -75,7 +75,8 @@ def _best(comparison: Comparison, setting: str, measure: Measure) -> set[str]:
 
 def _note(comparison: Comparison, result: Result) -> str:
     if result.method == comparison.baseline:
-        return "before training"
+        starts = comparison.baseline == "pretrained" and comparison.experiment.head.init == "pca"
+        return "before training: epoch 0 of every method" if starts else "before training"
     failed = [repeat.selection.failed for repeat in result.repeats if repeat.selection.failed]
     if len(failed) == len(result.repeats):
         return failed[0]

@@ -54,7 +54,10 @@ def watching(
         load_plugin_file(plugin)
     for spec in experiment.track:
         check(spec)
-    workers = [_Worker(root, spec, experiment.plugins, say=say, poll=poll) for spec in experiment.track]
+    workers = [
+        _Worker(root, spec, experiment.plugins, say=say, poll=poll, patience=patience)
+        for spec in experiment.track
+    ]
     try:
         yield
     except KeyboardInterrupt:
@@ -79,8 +82,9 @@ class _Worker:
         *,
         say: Callable[[str], None],
         poll: float,
+        patience: float,
     ) -> None:
-        self._root, self._name, self._say = root, spec.name, say
+        self._root, self._spec, self._say = root, spec, say
         path = os.pathsep.join(entry for entry in sys.path if entry)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "levelfield.track._worker"],
@@ -97,6 +101,7 @@ class _Worker:
             "tracker": spec.model_dump(mode="json"),
             "plugins": [str(plugin.resolve()) for plugin in plugins],
             "poll": poll,
+            "patience": patience,
         }
         assert self._process.stdin is not None
         with suppress(OSError):  # a worker that is gone already is spoken of at the end
@@ -124,7 +129,7 @@ class _Worker:
             self._process.kill()
             self._process.wait()
             self._say(
-                f"{self._name}: was too slow to take everything before the end; "
-                f"{remedy(self._root, self._name)}"
+                f"{self._spec.name}: was too slow to take everything before the end; "
+                f"{remedy(self._root, self._spec)}"
             )
         self._listener.join(timeout=1.0)

@@ -48,7 +48,7 @@ class Autocast:
             self._scaler.step(optimizer)
             self._scaler.update()
         else:
-            optimizer.step()
+            _bare_step(optimizer)
 
     def state(self) -> dict[str, Any]:
         """What a resumed run needs."""
@@ -58,3 +58,12 @@ class Autocast:
         """Take over what :meth:`state` gave."""
         if state:
             self._scaler.load_state_dict(state)
+
+
+def _bare_step(optimizer: torch.optim.Optimizer) -> None:
+    """``optimizer.step()`` without what PyTorch wraps around it for profilers and hooks.
+
+    That takes as long as a small head's step itself. Nothing here registers hooks.
+    """
+    step = type(optimizer).step
+    getattr(step, "__wrapped__", step)(optimizer)
