@@ -43,7 +43,7 @@ def conclusions(evidence: Evidence, findings: list[str]) -> tuple[list[str], lis
     undecided = len(evidence.findings) - len(decided) - equivalent
     if undecided:
         cannot.append(
-            f"That the methods of the {undecided} undecided pairs are equal: it is no proof of equality."
+            f"That the methods of the other {undecided} pairs are equal: undecided is no proof of equality."
         )
     cannot += [f"More than this allows: {caveat}" for caveat in evidence.caveats]
     if comparison.leaky:
