@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from pathlib import Path
 
 from levelfield.records import RunFolder, Store
+from levelfield.track import Entry
 from levelfield.track._entries import Reader
 
 
@@ -93,3 +95,17 @@ def test_settled_runs_are_not_read_again(records: Path) -> None:
         (run / "epochs.jsonl").write_text("not read")
     kinds = {entry.kind for entry in reader.entries(settled=lambda key: True)}
     assert "run" not in kinds and "trial" in kinds
+
+
+def test_a_report_counts_when_its_page_is_there(records: Path) -> None:
+    """The page is written last: what lies beside an older page, or beside none, is half of a report."""
+    page, table = records / "report" / "index.html", records / "report" / "results.csv"
+
+    def experiment() -> Entry:
+        return next(Reader(Store(records)).entries())
+
+    assert experiment().status == "complete" and page in experiment().files
+    os.utime(table, ns=(0, page.stat().st_mtime_ns + 1))
+    assert experiment().status == "running" and not experiment().files
+    page.unlink()
+    assert experiment().status == "running"
