@@ -151,11 +151,10 @@ def _experiment_entry(store: Store, index: Index) -> Entry:
 
 
 def _report_files(store: Store) -> tuple[Path, ...]:
-    """The report, once it is whole: its page is written last, so an older page is that of another report."""
-    files = [file for name in REPORT_FILES if (file := store.report_folder / name).exists()]
-    times = [file.stat().st_mtime_ns for file in files]
-    whole = bool(files) and files[0].name == REPORT_FILES[0] and times[0] == max(times)
-    return tuple(files) if whole else ()
+    """The report, once it is whole: its page is written last."""
+    if not (store.report_folder / REPORT_FILES[0]).exists():
+        return ()
+    return tuple(file for name in REPORT_FILES if (file := store.report_folder / name).exists())
 
 
 def _method_entry(
