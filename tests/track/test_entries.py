@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from levelfield.records import RunFolder, Store
+from levelfield.track import Entry
 from levelfield.track._entries import Reader
 
 
@@ -93,3 +94,15 @@ def test_settled_runs_are_not_read_again(records: Path) -> None:
         (run / "epochs.jsonl").write_text("not read")
     kinds = {entry.kind for entry in reader.entries(settled=lambda key: True)}
     assert "run" not in kinds and "trial" in kinds
+
+
+def test_a_report_counts_when_its_page_is_there(records: Path) -> None:
+    """The page is written last: tables without it are half of a report."""
+    page = records / "report" / "index.html"
+
+    def experiment() -> Entry:
+        return next(Reader(Store(records)).entries())
+
+    assert experiment().status == "complete" and page in experiment().files
+    page.unlink()
+    assert experiment().status == "running" and not experiment().files

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 
 from levelfield.config import Scalar
@@ -135,7 +136,7 @@ def _of_repeat(index: Index, method: str, repeat: int, rest: str) -> str:
 
 def _experiment_entry(store: Store, index: Index) -> Entry:
     experiment = index.experiment
-    files = tuple(file for name in REPORT_FILES if (file := store.report_folder / name).exists())
+    files = _report_files(store)
     settings = experiment.model_dump(mode="json", exclude={"methods", "engine", "plugins", "track"})
     parameters = {"split": index.split, "leaky": index.leaky, **_flat(settings)}
     parameters["methods"] = ", ".join(method.name for method in experiment.methods)
@@ -147,6 +148,13 @@ def _experiment_entry(store: Store, index: Index) -> Entry:
         parameters=parameters,
         files=files,
     )
+
+
+def _report_files(store: Store) -> tuple[Path, ...]:
+    """The report, once it is whole: its page is written last."""
+    if not (store.report_folder / REPORT_FILES[0]).exists():
+        return ()
+    return tuple(file for name in REPORT_FILES if (file := store.report_folder / name).exists())
 
 
 def _method_entry(
