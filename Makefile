@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test lint types tests site docs notebooks format clean
+.PHONY: demo test lint types tests site docs notebooks reality-check format clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
@@ -29,6 +29,9 @@ site: $(VENV)/.installed
 docs: $(VENV)/.installed-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "The site: build/site/index.html"
+
+reality-check: $(VENV)/.installed
+	$(BIN)/python tools/reality_check/page.py
 
 notebooks: $(VENV)/.installed-dev
 	$(BIN)/python tools/docs/notebooks.py

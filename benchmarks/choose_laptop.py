@@ -3,7 +3,8 @@
     python benchmarks/choose_laptop.py --root CUB_200_2011 --out FOLDER [--lr 3e-4 1e-3 ...]
 
 Trains heads that start from PCA on frozen features of CUB's training folds, at several learning rates, and
-prints which is best for losses that compare samples and for classification losses. See ``choosing.py``.
+prints which is best for losses that compare samples and for classification losses. ``--epochs 20`` trains so
+long without stopping early, and shows what shorter runs would have given. See ``choosing.py``.
 """
 
 from __future__ import annotations
@@ -23,11 +24,14 @@ def main() -> None:
     parser.add_argument("--optimizer", nargs="+", default=["adam"])
     parser.add_argument("--init", nargs="+", default=["pca"])
     parser.add_argument("--folds", type=int, nargs="+", default=[0, 1])
+    parser.add_argument("--epochs", type=int, help="train so long, without stopping early")
     options = parser.parse_args()
+    length = {"max_epochs": options.epochs, "patience": options.epochs} if options.epochs else {}
     settings = {
         f"{init} {name} {lr:g}": {
             "head": {"init": init},
             "optimizer": {"name": name, "lr": lr, "lr_classification": None},
+            "training": length,
         }
         for init in options.init
         for name in options.optimizer

@@ -2,7 +2,8 @@
 
     python benchmarks/choose_laptop_tail.py --root CUB_200_2011 --out FOLDER [--cut C] [--lr L] [--head-lr L]
 
-As ``choose_laptop.py``, with rates for the tail and for the head. See ``choosing.py``.
+As ``choose_laptop.py``, with rates for the tail and for the head, and two methods of each kind of loss: one from
+pairs, one that mines them, one of class weights with a margin, one of proxies. See ``choosing.py``.
 """
 
 from __future__ import annotations
@@ -10,7 +11,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from choosing import METHODS, measure, report
+from choosing import measure, report
+
+METHODS = {
+    "embedding": ("contrastive", "multi_similarity"),
+    "classification": ("arcface", "proxy_anchor"),
+}
 
 
 def main() -> None:
@@ -21,12 +27,15 @@ def main() -> None:
     parser.add_argument("--cut", nargs="+", default=["blocks.6"])
     parser.add_argument("--lr", type=float, nargs="+", default=[3e-5, 1e-4, 3e-4])
     parser.add_argument("--head-lr", type=float, nargs="+", default=[1e-4, 1e-3])
+    parser.add_argument("--schedule", nargs="+", default=["constant", "cosine"])
     parser.add_argument("--methods", nargs="+", help="only these methods")
     parser.add_argument("--loss-lr", type=float, nargs="+", default=[1e-2, 1e-1])
     parser.add_argument("--folds", type=int, nargs="+", default=[0])
+    parser.add_argument("--epochs", type=int, help="train so long, without stopping early")
     options = parser.parse_args()
+    length = {"max_epochs": options.epochs, "patience": options.epochs} if options.epochs else {}
     settings = {
-        f"{cut} tail {lr:g} head {head_lr:g}": {
+        f"{cut} tail {lr:g} head {head_lr:g} {schedule}": {
             "trunk": {"from": cut},
             "optimizer": {
                 "lr": lr,
@@ -34,10 +43,13 @@ def main() -> None:
                 "lr_classification": None,
                 "head_lr_classification": None,
             },
+            "schedule": {"name": schedule},
+            "training": length,
         }
         for cut in options.cut
         for lr in options.lr
         for head_lr in options.head_lr
+        for schedule in options.schedule
     }
     wanted = options.methods or [method for methods in METHODS.values() for method in methods]
     methods = {kind: [name for name in names if name in wanted] for kind, names in METHODS.items()}

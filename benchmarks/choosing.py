@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -31,7 +31,12 @@ LOSS_RATES = (1e-2, 1e-1)
 
 @dataclass(frozen=True)
 class Score:
-    """The validation score of one method under one setting: the mean over folds."""
+    """The validation score of one method under one setting: the mean over folds.
+
+    Attributes:
+        within: The score that a run of this many epochs would have had: without a schedule, a shorter run is
+            the beginning of a longer one.
+    """
 
     kind: str
     method: str
@@ -40,6 +45,7 @@ class Score:
     epoch0: float
     best_epoch: float
     loss_lr: float | None
+    within: dict[int, float]
 
 
 def measure(
@@ -70,6 +76,7 @@ def measure(
                 epoch0=fmean(best.first),
                 best_epoch=fmean(best.best_epochs),
                 loss_lr=rate,
+                within=best_within(tried.values()),
             )
             print(
                 f"{name:>28}  {method:<20} MAP@R {100 * score.score:6.2f} (before {100 * score.epoch0:5.2f}, "
@@ -88,11 +95,24 @@ class RunScores:
         best: At the best epoch.
         first: Before training.
         best_epochs: Which epochs were best.
+        curves: By epoch, as far as it was measured.
     """
 
     best: list[float]
     first: list[float]
     best_epochs: list[int]
+    curves: list[dict[int, float]]
+
+    def within(self, epochs: int) -> float:
+        """The mean of the best scores up to this epoch."""
+        return fmean(max(v for epoch, v in curve.items() if epoch <= epochs) for curve in self.curves)
+
+
+def best_within(tried: Iterable[RunScores]) -> dict[int, float]:
+    """For each epoch that was measured, the score of the better rate of class weights up to there."""
+    tried = list(tried)
+    lengths = sorted({epoch for scores in tried for curve in scores.curves for epoch in curve})
+    return {length: max(scores.within(length) for scores in tried) for length in lengths}
 
 
 def run_scores(
@@ -113,13 +133,14 @@ def run_scores(
     values = {"name": "choose", "preset": preset, "dataset": dict(dataset), **setting}
     values |= {"methods": [{"name": method, "set": fixed}], "hyperparameters": "defaults"}
     resolved = resolve(lf.Experiment.build(**values))
-    scores = RunScores([], [], [])
+    scores = RunScores([], [], [], [])
     for fold, seed in itertools.product(folds, seeds):
         spec = resolved.run_spec(resolved.methods[0], {}, fold=fold, seed=resolved.seed("choose", seed, fold))
         folder = out / "runs" / spec.run_id
         result = run_job(RunJob(spec, resolved.resources, folder))
         scores.best.append(result.validation.get("map_at_r", 0.0))
-        scores.first.append(RunFolder(folder).log()[0].scores["map_at_r"])
+        scores.curves.append({line.epoch: line.scores["map_at_r"] for line in RunFolder(folder).log()})
+        scores.first.append(scores.curves[-1][0])
         scores.best_epochs.append(result.best_epoch)
     return scores
 
@@ -133,7 +154,13 @@ def report(scores: Sequence[Score], out: Path) -> None:
             for name in dict.fromkeys(score.setting for score in of_kind)
         }
         print(f"\n{kind} losses: mean validation MAP@R over {len({s.method for s in of_kind})} methods")
+        lengths = sorted(of_kind[0].within)
+        print(f"{'by epoch':>28}          " + "".join(f"{length:7}" for length in lengths))
         for name, mean in sorted(means.items(), key=lambda item: -item[1]):
-            print(f"{name:>28}  {100 * mean:6.2f}")
+            curve = [
+                fmean(score.within.get(length, score.score) for score in of_kind if score.setting == name)
+                for length in lengths
+            ]
+            print(f"{name:>28}  {100 * mean:6.2f}  " + "".join(f"{100 * value:7.2f}" for value in curve))
     out.mkdir(parents=True, exist_ok=True)
     (out / "scores.json").write_text(json.dumps([vars(score) for score in scores], indent=1) + "\n")

@@ -4,6 +4,7 @@
     python benchmarks/engine.py replay --records runs/x # the run times of an experiment of your own
     python benchmarks/engine.py replay --seconds 3600   # the same shape with runs of an hour on average
     python benchmarks/engine.py utilisation             # busy time / (workers x time) on this machine
+    python benchmarks/engine.py utilisation --demo      # the same of the demo
     python benchmarks/engine.py overhead                # an engine against the bare training loop
     python benchmarks/engine.py proposals               # what proposing a trial costs
 
@@ -30,6 +31,7 @@ from statistics import fmean, median
 
 from levelfield.engine import Finished, Report, Runner, Task
 from levelfield.protocol import Board
+from levelfield.protocol._confirm import Gate
 from levelfield.protocol._flow import Flow, Job, Jobs, Until
 from levelfield.protocol._schedule import Schedule
 from levelfield.records import Store
@@ -89,20 +91,21 @@ def durations(pools: list[list[float]], *, scale: float) -> Durations:
 
 def all_at_once(shape: Shape, seconds: Durations) -> list[Flow[None]]:
     """What ``levelfield run`` does: the flows of protocol/_run.py, without their records."""
-    frozen: set[int] = set()
-    return [_method(method, shape, seconds, frozen) for method in range(shape.methods)]
+    gate = Gate(tuple(str(method) for method in range(shape.methods)))
+    return [_method(method, shape, seconds, gate) for method in range(shape.methods)]
 
 
-def _method(method: int, shape: Shape, seconds: Durations, frozen: set[int]) -> Flow[None]:
+def _method(method: int, shape: Shape, seconds: Durations, gate: Gate) -> Flow[None]:
     for start in range(0, shape.trials, shape.parallel):
         left = (shape.trials - start) / shape.parallel
         numbers = range(start, min(start + shape.parallel, shape.trials))
         names = [f"trial {number} fold {fold}" for number in numbers for fold in range(shape.folds)]
         yield Jobs([_job(method, name, seconds, urgency=left) for name in names])
-    frozen.add(method)
+    gate.frozen[str(method)] = Path()
     names = [f"rerun {rerun} fold {fold}" for rerun in range(shape.reruns) for fold in range(shape.folds)]
     yield Jobs([_job(method, name, seconds, urgency=1.0) for name in names])
-    yield Until(lambda: len(frozen) == shape.methods)
+    yield Until(lambda: gate.is_turn_of(str(method)))
+    gate.passed += 1
     yield Jobs(
         [_job(method, f"score {rerun}", seconds, share=SCORING_SHARE) for rerun in range(shape.reruns)]
     )
@@ -114,7 +117,7 @@ def one_after_the_other(shape: Shape, seconds: Durations) -> list[Flow[None]]:
     def flow() -> Flow[None]:
         confirmations = []
         for method in range(shape.methods):
-            search, *confirmation = _wishes(_method(method, shape, seconds, set(range(shape.methods))), shape)
+            search, *confirmation = _wishes(_method(method, shape, seconds, Gate(())), shape)
             for wish in search:
                 yield wish
             confirmations += confirmation
@@ -257,7 +260,7 @@ ALL_METHODS = [
 
 
 def utilisation(options: argparse.Namespace) -> None:
-    """Run 14 methods x 5 trials x 4 folds on frozen features with real workers."""
+    """Run 14 methods x 5 trials x 4 folds on frozen features, or the demo, with real workers."""
     import levelfield as lf
     from levelfield import engine
 
@@ -275,12 +278,14 @@ def utilisation(options: argparse.Namespace) -> None:
         ALL_METHODS, trials=options.trials, workers=options.workers, steps=options.steps, sampler="gp"
     )
     values["metrics"] = ["map_at_r"]
+    if options.demo:
+        values = {"name": "demo", "preset": "demo", "engine": values["engine"]}
     with tempfile.TemporaryDirectory() as folder:
         lf.run(lf.Experiment.build(**values), Path(folder) / "out")
     wall = watch.last - watch.first
     print(
         f"{watch.jobs} jobs, {watch.busy / watch.jobs:.2f} s on average, {options.workers} workers: busy "
-        f"{watch.busy / options.workers / wall:.0%} of {wall:.0f} s"
+        f"{watch.busy / options.workers / wall:.1%} of {wall:.0f} s"
     )
 
 
@@ -297,7 +302,7 @@ def overhead(options: argparse.Namespace) -> None:
     from levelfield import engine
     from levelfield.config import EngineSpec
     from levelfield.protocol import resolve
-    from levelfield.train import RunJob, run_job
+    from levelfield.train import RunJob, available_cores, run_job
 
     values = _experiment(["triplet"], trials=1, workers=0, steps=5, sampler="random")
     values["engine"] = {"workers": 0}
@@ -312,7 +317,8 @@ def overhead(options: argparse.Namespace) -> None:
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        spec = EngineSpec.model_validate({"name": options.engine, "workers": 1})
+        one = {"address": "local", "cpus": available_cores()} if options.engine == "ray" else {"workers": 1}
+        spec = EngineSpec.model_validate({"name": options.engine, **one})
         bare, through = [], []
         with engine.create(spec) as runner:
             for job in jobs(folder / "warm", 10_000)[:2]:
@@ -373,6 +379,7 @@ def main() -> None:
     part.add_argument("--workers", type=int, default=2)
     part.add_argument("--trials", type=int, default=TRIALS)
     part.add_argument("--steps", type=int, default=60)
+    part.add_argument("--demo", action="store_true", help="the demo instead of 14 methods")
     part.set_defaults(run=utilisation)
     part = parts.add_parser("overhead")
     part.add_argument("--engine", default="local")

@@ -29,6 +29,7 @@ from records_snapshot import differences, records_of  # noqa: E402 - a file of t
 
 METHODS = ["contrastive", "triplet", "normalized_softmax", "ntxent", "multi_similarity", "arcface"]
 WORKERS = 2
+LAST_KILL = 0.98  # of the way: there is something left to kill
 WORKER_KILLS = 2  # of one driver: a run that dies three times would be recorded as failed, as it should
 
 
@@ -83,16 +84,27 @@ class Watch:
         self.seen = now
 
 
-def under_fire(file: Path, out: Path, kills: int, chance: random.Random) -> dict[str, int]:
-    """Carry out the experiment with so many kills; how many hit the driver, and how many a worker."""
+def progress_of(out: Path) -> int:
+    """Finished runs and scored reruns: how far an experiment is."""
+    return len(finished_runs(out)) + len(list(out.glob("confirmations/*/rerun-*.json")))
+
+
+def under_fire(file: Path, out: Path, moments: list[float], chance: random.Random) -> dict[str, int]:
+    """Carry out the experiment with a kill at each moment; how many hit the driver, and how many a worker.
+
+    A moment is how far the experiment must be; a little later somebody dies. Many moments pass while a driver
+    or its workers are still starting, so that beginnings are hit as well.
+    """
     hits = {"driver": 0, "worker": 0}
     watch = Watch()
-    while sum(hits.values()) < kills:
+    waiting = sorted(moments, reverse=True)
+    while True:
         driver = subprocess.Popen(command(file, out), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         left = chance.randint(0, WORKER_KILLS)
-        while driver.poll() is None and not workers_of(driver.pid):
-            time.sleep(0.01)
-        while driver.poll() is None and sum(hits.values()) < kills:
+        while driver.poll() is None and waiting:
+            if progress_of(out) < waiting[-1]:
+                time.sleep(0.02)
+                continue
             time.sleep(chance.uniform(0.0, 3.0))
             watch.look(out)
             victims = workers_of(driver.pid)
@@ -103,21 +115,17 @@ def under_fire(file: Path, out: Path, kills: int, chance: random.Random) -> dict
             elif not left and driver.poll() is None:
                 driver.kill()
                 hits["driver"] += 1
-                break
-        if driver.poll() is None and sum(hits.values()) < kills:
-            driver.wait()
-        if sum(hits.values()) >= kills:
-            break
+            else:
+                continue  # nobody there yet
+            waiting.pop()
         _, said = driver.communicate()
-        if driver.returncode not in (0, -signal.SIGKILL):
-            sys.exit(f"the driver ended with {driver.returncode}: {said.decode()[-500:]}")
+        watch.look(out)
         if driver.returncode == 0:
-            sys.exit(f"the experiment was finished after {sum(hits.values())} kills; give it more --trials")
-    driver.kill()
-    driver.wait()
-    subprocess.run(command(file, out), check=True, capture_output=True)
-    watch.look(out)
-    return hits
+            if waiting:
+                sys.exit(f"it was finished after {sum(hits.values())} kills; give it more --trials")
+            return hits
+        if driver.returncode != -signal.SIGKILL:
+            sys.exit(f"the driver ended with {driver.returncode}: {said.decode()[-500:]}")
 
 
 def main() -> None:
@@ -133,7 +141,9 @@ def main() -> None:
         file = folder / "killed.yaml"
         file.write_text(yaml.safe_dump(experiment(options.methods, options.trials)))
         subprocess.run(command(file, folder / "undisturbed"), check=True, capture_output=True)
-        hits = under_fire(file, folder / "disturbed", options.kills, random.Random(options.seed))
+        end, chance = progress_of(folder / "undisturbed"), random.Random(options.seed)
+        moments = [chance.uniform(0, LAST_KILL * end) for _ in range(options.kills)]
+        hits = under_fire(file, folder / "disturbed", moments, chance)
         expected, found = (records_of(folder / each) for each in ("undisturbed", "disturbed"))
         different = differences(_but_the_ledger(expected), _but_the_ledger(found))
         left_over = [file.name for file in (folder / "disturbed").rglob("state.pt")]

@@ -43,7 +43,9 @@ def written(
     trunk: Mapping[str, Any] | None = None,
     baseline: str = "untrained",
     reruns: int = 3,
+    repeats: int = 1,
     rerun_noise: float = 0.001,
+    search_noise: float = 0.003,
     query_noise: float = 0.05,
     queries: int = 400,
     trials: int = 12,
@@ -63,42 +65,36 @@ def written(
         trunk={"name": "conv4", **(trunk or {})},
         methods=[method for method in means if method != baseline],
         metrics=list(metrics),
-        search={"trials": trials},
+        search={"trials": trials, "repeats": repeats},
         confirm={"reruns": reruns},
         **(values or {}),
     ).model_dump(mode="json", exclude={"engine": True, "plugins": True, "dataset": {"root"}})
     generator = np.random.default_rng(7)
     hard = generator.uniform(-0.1, 0.1, size=queries)
-    selections, searches = {}, {}
+    selections: dict[str, list[str]] = {}
+    searches: dict[str, list[str]] = {}
     for method, mean in means.items():
-        searches[method] = digest({"search": method})
-        scored = (
-            [] if method == baseline else _write_search(root, searches[method], method, trials, generator)
-        )
-        best = max(scored, key=lambda trial: trial["score"], default=None)
-        selection = Selection(method=method)
-        if best is not None:
-            selection = Selection(
-                method=method,
-                trial=best["number"],
-                hyperparameters=best["hyperparameters"],
-                score=best["score"],
-            )
-        selections[method] = Store(root).freeze(selection).stem
-        folder = root / "confirmations" / selection.selection_id
-        for rerun in range(1 if method == "pretrained" else reruns):
-            shift = mean + rerun_noise * generator.normal()
-            noise = query_noise * generator.normal(size=(2, queries))
-            _write_rerun(
-                folder / f"rerun-{rerun:02d}", shift + hard + noise, metrics, trained=method != baseline
-            )
+        for repeat in range(1 if method == baseline else repeats):
+            name = digest({"search": method, "repeat": repeat} if repeat else {"search": method})
+            if method != baseline:
+                searches.setdefault(method, []).append(name)
+            selection = _select(root, name, method, 0 if method == baseline else trials, generator)
+            selections.setdefault(method, []).append(Store(root).freeze(selection).stem)
+            folder = root / "confirmations" / selection.selection_id
+            luck = search_noise * generator.normal() if repeats > 1 else 0.0
+            for rerun in range(1 if method == "pretrained" else reruns):
+                shift = mean + luck + rerun_noise * generator.normal()
+                noise = query_noise * generator.normal(size=(2, queries))
+                _write_rerun(
+                    folder / f"rerun-{rerun:02d}", shift + hard + noise, metrics, trained=method != baseline
+                )
     index = {
         "measures": list(measures or [MEASURES[metric] for metric in metrics]),
         "experiment": experiment,
         "split": "class_disjoint, 4 folds",
         "leaky": leaky,
         "baseline": baseline,
-        "searches": {method: search for method, search in searches.items() if method != baseline},
+        "searches": searches,
         "selections": selections,
     }
     write_json(root / "experiment.json", index)
@@ -120,6 +116,20 @@ def _write_rerun(stem: Path, values: np.ndarray, metrics: tuple[str, ...], *, tr
         {**scores, "folds": [scores["separated"]] * 4, "best_epochs": [10, 12, 8, 10] if trained else []},
     )
     save_file(arrays, stem.with_suffix(".safetensors"))
+
+
+def _select(root: Path, search: str, method: str, trials: int, generator: np.random.Generator) -> Selection:
+    """A search of so many trials, and its choice."""
+    scored = _write_search(root, search, method, trials, generator)
+    best = max(scored, key=lambda trial: trial["score"], default=None)
+    if best is None:
+        return Selection(method=method)
+    return Selection(
+        method=method,
+        trial=best["number"],
+        hyperparameters=best["hyperparameters"],
+        score=best["score"],
+    )
 
 
 def _write_search(

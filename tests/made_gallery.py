@@ -24,7 +24,7 @@ def add_gallery(root: Path, *, classes: int = 8, names: str = "class {}") -> Gal
     index, store = Store(root).index(), Store(root)
     confirmations = {method: index.selection_ids(method)[0] for method in index.selections}
     n, random = 0, np.random.default_rng(0)
-    for selection in confirmations.values():
+    for selection in (name for method in index.selections for name in index.selection_ids(method)):
         for file in sorted((root / "confirmations" / selection).glob("*.safetensors")):
             arrays = load_file(file)
             n = len(arrays["concatenated.map_at_r"])

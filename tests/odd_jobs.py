@@ -42,6 +42,22 @@ def crash_if_negative(number: int) -> int:
     return ctypes.string_at(0)[0] if number < 0 else number
 
 
+def die_of(kind: str) -> str:
+    """Die as the word says, or live."""
+    match kind:
+        case "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "segmentation fault":
+            ctypes.string_at(0)
+        case "import error":
+            import a_module_that_nobody_has  # type: ignore[import-not-found]  # noqa: F401
+        case "no memory":
+            raise MemoryError("no memory left")
+        case "no memory for a tensor":
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 TB")
+    return kind
+
+
 def visible_gpu(seconds: float) -> str:
     """Which GPU this process was given."""
     time.sleep(seconds)

@@ -17,6 +17,7 @@ ROOMS = [
     "errors",
     "files",
     "processes",
+    "hubs",
     "space",
     "seeds",
     "sources",

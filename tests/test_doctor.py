@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from levelfield import doctor
 from levelfield.cli._app import run_app
 from levelfield.doctor import Finding, examine
 
-FACTS = {"version": "9", "threads": 2, "cuda": [], "mps": False, "capability": "AVX512", "bfloat16": True}
+FACTS = {"version": "9", "threads": 2, "cuda": [], "mps": False, "capability": "AVX512", "bfloat16": ["AMX"]}
 
 
 class Machine:
@@ -37,7 +38,8 @@ def found(ask: Machine, what: str, **options: object) -> Finding:
 
 
 def test_bfloat16_that_works_is_good() -> None:
-    assert found(Machine(("",)), "bfloat16 on the CPU").verdict == "good"
+    finding = found(Machine(("",)), "bfloat16 on the CPU")
+    assert finding.verdict == "good" and finding.found == "works, with AMX"
 
 
 def test_an_illegal_instruction_is_a_finding_with_a_remedy() -> None:
@@ -53,6 +55,20 @@ def test_a_broken_torch_is_bad_and_the_rest_is_told() -> None:
     broken = next(f for f in findings if f.what == "PyTorch works")
     assert broken.verdict == "bad" and "libtorch.so is gone" in broken.found
     assert any(f.what == "cores, memory" for f in findings)
+
+
+def test_who_left_torch_out_on_purpose_is_not_ill(monkeypatch: pytest.MonkeyPatch) -> None:
+    def version(name: str) -> str:
+        if name in doctor.HEAVY:
+            raise metadata.PackageNotFoundError(name)
+        return real(name)
+
+    real = metadata.version
+    monkeypatch.setattr(metadata, "version", version)
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None)
+    findings = list(examine(ask=Machine((), torch_works=False)))
+    assert next(f for f in findings if f.what == "torch").remedy.startswith("pip install 'torch")
+    assert all(f.verdict != "bad" for f in findings)
 
 
 def test_data_that_lie_there_are_found(tmp_path: Path) -> None:
@@ -72,7 +88,7 @@ def test_every_extra_of_the_package_is_known() -> None:
     import tomllib
 
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())
-    extras = project["project"]["optional-dependencies"].keys() - {"dev", "docs", "ray"}
+    extras = project["project"]["optional-dependencies"].keys() - {"dev", "docs"}
     assert extras == doctor.EXTRAS.keys()
 
 

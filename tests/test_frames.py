@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -45,7 +47,8 @@ def test_trials_have_their_hyperparameters(root: Path) -> None:
 def test_runs_and_curves_agree(root: Path) -> None:
     found = lf.results(root)
     assert len(found.runs) == 16 and found.runs["run"].is_unique
-    assert found.runs["trial"].notna().sum() == 8
+    assert found.runs["trial"].notna().sum() == 8 and found.runs["rerun"].notna().sum() == 8
+    assert found.runs["method"].notna().all()
     best = found.curves[found.curves["quantity"] == "map_at_r"].groupby("run")["value"].max()
     merged = found.runs.set_index("run")["validation.map_at_r"]
     assert best.sort_index().tolist() == merged.sort_index().tolist()
@@ -60,6 +63,16 @@ def test_every_query_has_a_row(root: Path) -> None:
     for key, value in means.items():
         assert value == pytest.approx(expected[key])
     assert frame.groupby("label").size().nunique() == 1  # the toy classes are equally large
+
+
+def test_a_search_that_goes_on_shows_its_trials(root: Path, tmp_path: Path) -> None:
+    """No selection is frozen yet, so there is no result; what was tried is on record."""
+    copy = Path(shutil.copytree(root, tmp_path / "half"))
+    index = json.loads((copy / "experiment.json").read_text())
+    (copy / "experiment.json").write_text(json.dumps(index | {"selections": {}}))
+    found = lf.results(copy)
+    assert len(found.results) == 0 and len(found.per_query()) == 0
+    assert len(found.trials) == 4 and not found.trials["selected"].any()
 
 
 def test_wrong_names_are_told(root: Path) -> None:

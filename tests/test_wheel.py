@@ -83,9 +83,9 @@ def test_the_wheel_runs_demo_and_examples_elsewhere(fresh: Path, tmp_path: Path)
     for verb in (["presets", "list"], ["published", "show", "--dataset", "cub200"], ["report", "runs/demo"]):
         run([str(fresh / "levelfield"), *verb], cwd=tmp_path)
     run([str(fresh / "levelfield"), "track", "runs/demo", "--to", "tensorboard"], cwd=tmp_path)
-    for example in ("score_embeddings.py", "train_with_a_loss.py"):
-        shutil.copy(ROOT / "examples" / example, tmp_path)
-        run([str(fresh / "python"), example], cwd=tmp_path)
+    for example in sorted((ROOT / "examples").glob("*.py")):
+        shutil.copy(example, tmp_path)
+        run([str(fresh / "python"), example.name, f"out-{example.stem}"], cwd=tmp_path)
 
 
 def test_the_version_stands_in_three_places_once() -> None:

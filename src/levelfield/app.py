@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,15 +27,33 @@ def run(
         search_only: Stop when every selection is frozen, with the test set closed and without a report: for
             a machine that only helps with a shared search.
     """
+    root = folder_of(experiment, out)
+    with watched(experiment, root):
+        return unwatched(experiment, root, progress=progress, search_only=search_only)
+
+
+def folder_of(experiment: Experiment, out: str | Path | None) -> Path:
+    """The folder of an experiment's records: ``out``, or ``runs/<name>``."""
+    return Path(out) if out is not None else Path("runs") / experiment.name
+
+
+def watched(experiment: Experiment, root: Path) -> AbstractContextManager[None]:
+    """The experiment's trackers follow ``root`` inside the block; its end waits a while for slow ones."""
+    from levelfield.engine import is_chief
+    from levelfield.track import watching
+
+    return watching(experiment if is_chief() else experiment.model_copy(update={"track": ()}), root)
+
+
+def unwatched(
+    experiment: Experiment, root: Path, *, progress: Progress | None = None, search_only: bool = False
+) -> Path:
+    """:func:`run` without the trackers: who shows results need not let people wait for a slow one."""
     from levelfield.engine import is_chief
     from levelfield.protocol import run as carry_out
     from levelfield.reports import write_report
-    from levelfield.track import watching
 
-    root = Path(out) if out is not None else Path("runs") / experiment.name
-    looked_at = experiment if is_chief() else experiment.model_copy(update={"track": ()})
-    with watching(looked_at, root):
-        carry_out(experiment, root, progress=progress, search_only=search_only)
-        if is_chief() and not search_only:
-            write_report(root)
+    carry_out(experiment, root, progress=progress, search_only=search_only)
+    if is_chief() and not search_only:
+        write_report(root)
     return root

@@ -40,7 +40,10 @@ EXTRAS: dict[str, tuple[str, str]] = {
     "mlflow": ("mlflow", "`--track mlflow`"),
     "wandb": ("wandb", "`--track wandb`"),
     "web": ("starlette", "`levelfield serve`"),
+    "ray": ("ray", "runs on a cluster"),
 }
+# What can be left out on purpose: who reads records needs none of them, who scores embeddings only torch.
+HEAVY = ("torch", "torchvision", "timm")
 # Where the benchmarks are looked for: a file below a root that shows that a dataset is there.
 DATASETS = {
     "cub200": "CUB_200_2011/images.txt",
@@ -51,14 +54,14 @@ DATASETS = {
 
 _ASK_TORCH = """
 import json, torch
-flags = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+flags = {"AVX-512 BF16": "_is_avx512_bf16_supported", "AMX": "_is_amx_tile_supported"}
 print(json.dumps({
     "version": torch.__version__,
     "threads": torch.get_num_threads(),
     "cuda": [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())],
     "mps": bool(torch.backends.mps.is_available()),
     "capability": torch.backends.cpu.get_cpu_capability(),
-    "bfloat16": any(getattr(torch.cpu, flag, bool)() for flag in flags),
+    "bfloat16": [name for name, flag in flags.items() if getattr(torch.cpu, flag, bool)()],
 }))
 """
 _ASK_BFLOAT16 = """
@@ -135,7 +138,9 @@ def _packages() -> Iterator[Finding]:
         try:
             version = metadata.version(requirement.name)
         except metadata.PackageNotFoundError:
-            yield Finding(requirement.name, "bad", "not installed", remedy)
+            left_out = requirement.name in HEAVY
+            found = "not installed: no training; records can be read" if left_out else "not installed"
+            yield Finding(requirement.name, "note" if left_out else "bad", found, remedy)
             continue
         fits = requirement.specifier.contains(version, prereleases=True)
         wanted = f"{version}, and {requirement.specifier} is needed"
@@ -198,6 +203,8 @@ def _extras() -> Iterator[Finding]:
 
 
 def _torch(ask: Ask) -> Iterator[Finding]:
+    if find_spec("torch") is None:
+        return
     done = ask(_ASK_TORCH, {})
     if done.returncode != 0:
         yield Finding("PyTorch works", "bad", _last_words(done), "install torch again")
@@ -211,15 +218,19 @@ def _torch(ask: Ask) -> Iterator[Finding]:
     yield _bfloat16(ask, announced=facts["bfloat16"])
 
 
-def _bfloat16(ask: Ask, *, announced: bool) -> Finding:
-    """Whether bfloat16 really works on the CPU, and if not, up to which instructions it does."""
+def _bfloat16(ask: Ask, *, announced: list[str]) -> Finding:
+    """Whether bfloat16 really works on the CPU, and if not, up to which instructions it does.
+
+    The processor announces AVX-512 BF16, AMX, both or neither; what it announces may kill the process.
+    """
     first = None
     for limit in LIMITS:
         done = ask(_ASK_BFLOAT16, {"ONEDNN_MAX_CPU_ISA": limit} if limit else {})
         if done.returncode == 0:
             if first is None:
                 slow = "works, but the processor has no instructions for it: slower than float32"
-                return Finding("bfloat16 on the CPU", "good", "works" if announced else slow)
+                works = f"works, with {' and '.join(announced)}" + ("" if "AMX" in announced else "; no AMX")
+                return Finding("bfloat16 on the CPU", "good", works if announced else slow)
             return Finding(
                 "bfloat16 on the CPU",
                 "note",

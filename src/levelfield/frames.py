@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from levelfield.compare import SETTINGS, Comparison, collect, read_confirmation
 from levelfield.errors import UsageError
-from levelfield.records import RunFolder, Store
+from levelfield.records import RunFolder, Store, Trial
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,27 +66,30 @@ class Results:
 
     @cached_property
     def trials(self) -> pd.DataFrame:
-        """The searches: one row per trial, one column per hyperparameter.
+        """The searches, also those that still go on: one row per trial, one column per hyperparameter.
 
         Columns: method, search, trial, score, status ("complete", "failed" or "pruned"), reason, selected,
         the score of each fold (fold_0, ...), then the hyperparameters of all methods; those that a method
         has not are NaN.
         """
+        chosen = {
+            (result.method, search, repeat.selection.trial)
+            for result in self.comparison.trained
+            for search, repeat in enumerate(result.repeats)
+        }
         rows = [
             {
-                "method": result.method,
+                "method": method,
                 "search": search,
                 "trial": trial.number,
                 "score": trial.score,
                 "status": _status(trial),
                 "reason": trial.reason,
-                "selected": trial.number == repeat.selection.trial,
+                "selected": (method, search, trial.number) in chosen,
                 **{f"fold_{fold}": score for fold, score in enumerate(trial.fold_scores)},
                 **trial.hyperparameters,
             }
-            for result in self.comparison.trained
-            for search, repeat in enumerate(result.repeats)
-            for trial in repeat.trials
+            for method, search, trial in self._trials()
         ]
         first = ["method", "search", "trial", "score", "status", "reason", "selected"]
         return _ordered(rows, first, behind=lambda name: not name.startswith("fold_"))
@@ -94,19 +98,24 @@ class Results:
     def runs(self) -> pd.DataFrame:
         """Trainings: one row per run in the folder, also those of earlier wordings of the experiment.
 
-        Columns: run, method (of the trial that lists it; None for reruns), trial, loss, miner, sampler,
-        fold, seed, status, best_epoch, last_epoch, seconds, host, then ``validation.NAME`` per metric and
-        the hyperparameters.
+        Columns: run, method, trial, rerun (of the record that lists it; None while there is none), loss,
+        miner, sampler, fold, seed, status, best_epoch, last_epoch, seconds, host, then ``validation.NAME``
+        per metric and the hyperparameters.
         """
-        trial_of = {
-            run: (result.method, trial.number)
-            for result in self.comparison.trained
-            for repeat in result.repeats
-            for trial in repeat.trials
+        listed: dict[str, dict[str, Any]] = {
+            run: {"method": method, "trial": trial.number}
+            for method, _, trial in self._trials()
             for run in trial.runs
         }
-        rows = [_run_row(folder, *trial_of.get(folder.path.name, (None, None))) for folder in self._folders]
-        first = ["run", "method", "trial", "loss", "miner", "sampler", "fold", "seed"]
+        listed |= {
+            run: {"method": result.method, "rerun": number}
+            for result in self.comparison.trained
+            for repeat in result.repeats
+            for number, rerun in repeat.reruns.items()
+            for run in rerun.runs
+        }
+        rows = [_run_row(folder, listed.get(folder.path.name, {})) for folder in self._folders]
+        first = ["run", "method", "trial", "rerun", "loss", "miner", "sampler", "fold", "seed"]
         first += ["status", "best_epoch", "last_epoch", "seconds", "host"]
         return _ordered(rows, first, behind=lambda name: not name.startswith("validation."))
 
@@ -155,6 +164,14 @@ class Results:
         columns = ["method", "search", "rerun", "query", "label", "score"]
         return pd.concat(frames, ignore_index=True) if frames else _frame([], columns)
 
+    def _trials(self) -> Iterator[tuple[str, int, Trial]]:
+        """Method, search and trial, of every search on record."""
+        store = Store(self.root)
+        searches = store.index().searches
+        for method in self.comparison.experiment.methods:
+            for search, name in enumerate(searches.get(method.name, ())):
+                yield from ((method.name, search, trial) for trial in store.trials(name))
+
     @property
     def _folders(self) -> list[RunFolder]:
         found = Store(self.root).runs()
@@ -165,12 +182,13 @@ def _status(trial: Any) -> str:
     return "pruned" if trial.pruned else "complete" if trial.score is not None else "failed"
 
 
-def _run_row(folder: RunFolder, method: str | None, trial: int | None) -> dict[str, Any]:
+def _run_row(folder: RunFolder, listed: dict[str, Any]) -> dict[str, Any]:
     spec, result, provenance = folder.spec(), folder.result(), folder.provenance()
     return {
         "run": folder.path.name,
-        "method": method,
-        "trial": trial,
+        "method": listed.get("method"),
+        "trial": listed.get("trial"),
+        "rerun": listed.get("rerun"),
         "loss": spec.recipe.loss,
         "miner": spec.recipe.miner,
         "sampler": spec.recipe.sampler,

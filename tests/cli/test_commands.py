@@ -26,6 +26,15 @@ def test_ls_shows_paper_and_ranges(capsys: pytest.CaptureFixture[str]) -> None:
     assert "triplet" in out and "margin: " in out
 
 
+@pytest.mark.parametrize("kind", ["losses", "regularisers", "syntheses"])
+def test_ls_shows_year_and_source_of_everything_that_can_be_compared(
+    kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_app(["ls", kind, "--json"])
+    for item in json.loads(capsys.readouterr().out):
+        assert item["paper"] and 1980 < item["year"] <= 2026, item["name"]
+
+
 def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_app(["--version"]) == 0
     assert run_app(["--help"]) == 0

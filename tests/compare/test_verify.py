@@ -15,46 +15,7 @@ import levelfield as lf
 from levelfield.cli._app import run_app
 from levelfield.records import Store, read_selection
 from levelfield.reports import verify_folder, write_report
-
-
-@pytest.fixture(scope="module")
-def values() -> dict[str, Any]:
-    from conftest import tiny_values
-
-    tiny = tiny_values()
-    tiny["training"] = {"iterations_per_epoch": 2, "max_epochs": 1, "evaluate_every": 1, "patience": None}
-    return tiny | {"methods": ["triplet", "contrastive"]}
-
-
-@pytest.fixture(scope="module")
-def finished(values: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return lf.run(lf.Experiment.build(**values), tmp_path_factory.mktemp("honest") / "runs")
-
-
-@pytest.fixture
-def folder(finished: Path, tmp_path: Path) -> Path:
-    import shutil
-
-    return Path(shutil.copytree(finished, tmp_path / "copy"))
-
-
-def edit(file: Path, change: Callable[[Any], None]) -> None:
-    content = json.loads(file.read_text())
-    change(content)
-    file.write_text(json.dumps(content))
-
-
-def ledger_lines(folder: Path) -> list[str]:
-    return (folder / "ledger.jsonl").read_text().splitlines()
-
-
-def selection_of(folder: Path, method: str) -> Path:
-    return next((folder / "selections").glob(f"{method}-*.json"))
-
-
-def rerun_of(folder: Path, method: str) -> Path:
-    name = selection_of(folder, method).stem.rpartition("-")[2]
-    return folder / "confirmations" / name / "rerun-00.json"
+from tampering import edit, ledger_lines, rerun_of, selection_of
 
 
 def delete_the_ledger(folder: Path) -> None:
@@ -73,7 +34,7 @@ def remove_a_line_from_the_middle(folder: Path) -> None:
 
 def change_an_event(folder: Path) -> None:
     lines = ledger_lines(folder)
-    lines[-1] = lines[-1].replace('"opened"', '"reopened after an interruption"')
+    lines[-1] = lines[-1].replace('"scores sealed"', '"opened for pictures"')
     (folder / "ledger.jsonl").write_text("\n".join(lines) + "\n")
 
 

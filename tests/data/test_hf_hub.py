@@ -80,3 +80,23 @@ def test_a_dataset_of_the_hub_whole_and_as_a_stream(hub: Path, tmp_path: Path) -
         assert 'has no column "species"' in str(wrong["error"])
     gone = ask(address, tmp_path / "empty")
     assert str(gone["error"]).startswith("hf:owner/birds cannot be opened")
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_without_a_network_it_is_one_line(
+    streaming: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library alone would complain a dozen times in a minute."""
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    settings = {"HF_ENDPOINT": "http://nowhere.invalid", "HF_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", TRY, json.dumps({"streaming": streaming})],
+        env=os.environ | settings,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "cannot be opened" in done.stdout and len(done.stdout.splitlines()) == 1
+    assert "etry" not in done.stderr, done.stderr

@@ -23,6 +23,7 @@ from odd_jobs import (
     be_killed_the_first_time,
     count_up,
     crash_if_negative,
+    die_of,
     leave,
     visible_gpu,
     whisper,
@@ -75,6 +76,42 @@ def test_a_task_that_kills_its_worker_each_time_is_lost_and_the_rest_goes_on(
             assert "died 3 times, the last time alone on the machine: killed by SIGKILL" in str(each.error)
         else:
             assert each.result == job
+
+
+def test_however_a_worker_dies_its_task_is_tried_again_and_the_rest_goes_on() -> None:
+    words = {
+        "killed": "killed by SIGKILL, as a lack of memory does",
+        "segmentation fault": "its last words: Fatal Python error: Segmentation fault",
+        "import error": "its last words: ModuleNotFoundError: No module named 'a_module_that_nobody_has'",
+        "no memory": "its last words: MemoryError: no memory left",
+        "no memory for a tensor": "can't allocate memory",
+    }
+    with LocalEngine(workers=2).open() as runner:
+        alive, *dead, also_alive = outcomes(runner, die_of, ["nothing", *words, "nothing"])
+    assert alive.result == also_alive.result == "nothing"
+    for each, expected in zip(dead, words.values(), strict=True):
+        assert isinstance(each.error, LostTaskError)
+        assert "died 3 times, the last time alone" in str(each.error) and expected in str(each.error)
+
+
+def test_a_place_whose_workers_cannot_start_does_not_stop_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from levelfield.engine import _local
+
+    started: list[str] = []
+
+    class SecondNeverStarts(_local.Worker):
+        def __init__(self, words: Path, gpu: str | None) -> None:
+            super().__init__(words, gpu)
+            started.append(words.name)
+            if len(started) > 1:
+                self.process.kill()
+
+    monkeypatch.setattr(_local, "Worker", SecondNeverStarts)
+    with LocalEngine(workers=2).open() as runner:
+        assert run_all(runner, whisper, list(range(8))) == list(range(8))
+    assert len(started) <= 1 + 2 * 3, "it is not tried for ever"
 
 
 def test_a_killed_worker_is_replaced_and_its_task_tried_again(tmp_path: Path) -> None:
@@ -171,7 +208,7 @@ def test_what_a_worker_cannot_import_is_named(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
     last = done.stderr.strip().splitlines()[-1]
-    assert "a worker process cannot import what it needs" in last and "gone_module" in last
+    assert "worker processes die" in last and "No module named 'gone_module'" in last
 
 
 def test_a_script_without_a_guard_gets_the_right_hint(tiny: dict[str, Any], tmp_path: Path) -> None:
@@ -233,6 +270,15 @@ def test_an_engine_of_ones_own(tiny: dict[str, Any], tmp_path: Path) -> None:
     assert opened == [(1, "hello")]
     results = [(root / "report" / "results.csv").read_bytes() for root in (mine, usual)]
     assert results[0] == results[1]
+
+
+def test_torchrun_by_name_needs_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    with pytest.raises(UsageError, match="torchrun --nproc-per-node N -m levelfield run FILE"):
+        engine.create(EngineSpec(name="torchrun"))
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    with engine.create(EngineSpec(name="torchrun")) as runner:
+        assert run_all(runner, abs, [-1]) == [1]
 
 
 def test_unknown_engines_and_options_are_refused() -> None:

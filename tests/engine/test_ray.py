@@ -1,11 +1,14 @@
 """A real Ray cluster of three nodes on this machine: the same bits as in one process, whatever happens.
 
-The nodes have caches of their own. The third one does not have the dataset.
+The nodes have caches of their own. The third one does not have the dataset, but another one of that name.
 """
 
 from __future__ import annotations
 
+import ctypes
+import importlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -23,7 +26,7 @@ from PIL import Image
 import levelfield as lf
 from levelfield import engine
 from levelfield.config import EngineSpec
-from levelfield.engine import Finished, Report, Task
+from levelfield.engine import Finished, Task
 from levelfield.engine._parcel import moved, pack, put_in_place
 from levelfield.errors import RunError, UsageError
 from levelfield.protocol import Board, Event
@@ -57,11 +60,12 @@ class ThreeNodes:
         self.cluster = Cluster(
             initialize_head=True, head_node_args={"num_cpus": 1, "env_vars": self._surroundings("head")}
         )
-        self.nodes = [self.add("second"), self.add("third", LEVELFIELD_ROOT_FOLDER=str(folder / "nowhere"))]
+        Image.new("RGB", (16, 16)).save(_made(folder / "another" / "class 00") / "0.png")
+        self.nodes = [self.add("second"), self.add("third", LEVELFIELD_ROOT_FOLDER=str(folder / "another"))]
         self.address = self.cluster.address
 
-    def add(self, name: str, **surroundings: str) -> Any:
-        return self.cluster.add_node(num_cpus=1, env_vars=self._surroundings(name) | surroundings)
+    def add(self, name: str, *, num_cpus: int = 1, **surroundings: str) -> Any:
+        return self.cluster.add_node(num_cpus=num_cpus, env_vars=self._surroundings(name) | surroundings)
 
     def _surroundings(self, name: str) -> dict[str, str]:
         return {
@@ -69,6 +73,11 @@ class ThreeNodes:
             "LEVELFIELD_CACHE": str(self.folder / f"cache of {name}"),
             "OMP_NUM_THREADS": "1",
         }
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -177,16 +186,36 @@ def without_ledger(records: dict[str, bytes]) -> dict[str, bytes]:
     return {name: content for name, content in records.items() if name != "ledger.jsonl"}
 
 
-def test_a_task_whose_process_dies_each_time_is_lost(nodes: ThreeNodes) -> None:
+def finished(runner: engine.Runner, *tasks: Task) -> list[Finished]:
+    """What came of tasks, in their order."""
+    for task in tasks:
+        runner.submit(task)
+    found: dict[int, Finished] = {}
+    while len(found) < len(tasks):
+        found |= {event.number: event for event in runner.wait() if isinstance(event, Finished)}
+    return [found[task.number] for task in tasks]
+
+
+def test_a_task_whose_process_dies_each_time_is_lost_after_it_was_on_two_nodes(nodes: ThreeNodes) -> None:
     with engine.create(EngineSpec.model_validate({"name": "ray", "address": nodes.address})) as runner:
-        runner.submit(Task(5, os.abort, None))  # cannot be called with an argument: an error, not a death
-        runner.submit(Task(6, os._exit, 3))
-        events: list[Finished | Report] = []
-        while len(events) < 2:
-            events += runner.wait()
-    error, lost = sorted((e for e in events if isinstance(e, Finished)), key=lambda event: event.number)
-    assert isinstance(error.error, TypeError)
-    assert isinstance(lost.error, engine.LostTaskError) and "died 3 times" in str(lost.error)
+        error, alive = finished(runner, Task(4, os.abort, None), Task(5, ctypes.string_at, b"alive"))
+        assert isinstance(error.error, TypeError), "os.abort takes no argument: an error, not a death"
+        assert alive.result == b"alive"
+        (lost,) = finished(runner, Task(6, ctypes.string_at, 0))
+        finished(runner, Task(7, importlib.import_module, "math"))
+        (without,) = finished(runner, Task(8, importlib.import_module, "a_module_that_nobody_has"))
+    for each in (lost, without):
+        assert isinstance(each.error, engine.LostTaskError)
+        assert re.search(r"died 3 times, on .*\(\w{8}\) and ", str(each.error)), each.error
+    assert "ModuleNotFoundError: No module named 'a_module_that_nobody_has'" in str(without.error)
+
+
+def test_where_nothing_works_nobody_is_blamed(nodes: ThreeNodes) -> None:
+    with (
+        pytest.raises(RunError, match=r"worker processes die .*give the same command again"),
+        engine.create(EngineSpec.model_validate({"name": "ray", "address": nodes.address})) as runner,
+    ):
+        finished(runner, Task(1, os._exit, 3))
 
 
 def test_more_is_asked_than_any_node_has(nodes: ThreeNodes) -> None:
@@ -203,7 +232,7 @@ def test_more_is_asked_than_any_node_has(nodes: ThreeNodes) -> None:
 def test_another_version_on_a_node(nodes: ThreeNodes, monkeypatch: pytest.MonkeyPatch) -> None:
     import levelfield.engine.ray as ray_engine
 
-    monkeypatch.setattr(ray_engine, "_versions", lambda: {"python": "3.99", "torch": "9.9"})
+    monkeypatch.setattr(ray_engine, "versions_here", lambda: {"python": "3.99", "torch": "9.9"})
     with (
         pytest.raises(
             RunError, match=r"machine .* has python 3\.\d.*, the driver python 3\.99.*install the same"
@@ -211,6 +240,39 @@ def test_another_version_on_a_node(nodes: ThreeNodes, monkeypatch: pytest.Monkey
         engine.create(EngineSpec.model_validate({"name": "ray", "address": nodes.address})) as runner,
     ):
         engine.run_all(runner, abs, [1])
+
+
+def test_a_node_without_a_package_is_named(nodes: ThreeNodes) -> None:
+    """What the engine itself needs there cannot be imported: Ray says that in a page."""
+    nodes.add("bare", PYTHONPATH=str(_broken_torch(nodes.folder / "broken")), num_cpus=4)
+    with (
+        pytest.raises(RunError, match=r"machine .* cannot carry out tasks \(.*no torch here.*install there"),
+        engine.create(
+            EngineSpec.model_validate({"name": "ray", "address": nodes.address, "cpus": 4})
+        ) as runner,
+    ):
+        finished(runner, Task(1, abs, -1))
+
+
+def _broken_torch(folder: Path) -> Path:
+    (_made(folder / "torch") / "__init__.py").write_text('raise ImportError("no torch here")\n')
+    return folder
+
+
+def test_another_version_of_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    from levelfield.engine._ray_cluster import connected
+
+    def refuse(**_: Any) -> None:
+        raise RuntimeError("Version mismatch: The cluster was started with:\n    Ray: 2.9\n    Python: 3.9")
+
+    monkeypatch.setattr(ray, "init", refuse)
+    with (
+        pytest.raises(
+            RunError, match=r"Ray: 2\.9 Python: 3\.9\); install the same versions of Python and Ray"
+        ),
+        connected(ray, "auto"),
+    ):
+        pass
 
 
 def test_a_cluster_that_is_not_there() -> None:

@@ -106,7 +106,7 @@ def test_a_search_does_not_wait_for_another_but_the_test_set_does(
     assert (
         opened
         == ["untrained", "triplet", "contrastive"]
-        == [line.method for line in Store(tmp_path / "out").ledger()]
+        == [line.method for line in Store(tmp_path / "out").ledger() if line.reruns]
     )
 
 
@@ -261,6 +261,21 @@ def test_ctrl_c_once_finishes_what_runs_and_twice_stops_now(
     unfinished = [run for run in Store(tmp_path / "out").runs() if run.result() is None]
     if presses == 1:
         assert not unfinished and sum('"event": "finished"' in line for line in lines) <= 2
+
+
+def test_a_long_run_says_in_which_epoch_it_is(experiment: dict[str, Any], tmp_path: Path) -> None:
+    seen: list[Event] = []
+
+    class Watch:
+        def update(self, board: Board, event: Event) -> None:
+            seen.append(event)
+
+    experiment |= {"methods": ["triplet"], "search": {"trials": 1}, "engine": {"workers": 1}}
+    lf.run(lf.Experiment.build(**experiment), tmp_path / "out", progress=Watch())
+    reports = [event for event in seen if event.kind == "report"]
+    assert reports and all(
+        event.row == "triplet" and 1 <= event.done <= event.total == 2 for event in reports
+    )
 
 
 def test_a_redirected_run_shows_lines_and_a_script_gets_events(tiny: dict[str, Any], tmp_path: Path) -> None:

@@ -1,13 +1,15 @@
-"""Selection by NumPy on the CPU is what sorting says."""
+"""Selection by NumPy on the CPU is what sorting says, and what the sieve leaves is ranked as if all were."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from levelfield.metrics import _sieve, evaluate
 from levelfield.metrics._sieve import by_row_then_similarity, nth_largest, rows_and_columns
 
 VALUES = st.floats(-2, 2, width=32)
@@ -38,3 +40,19 @@ def test_pairs_are_ordered_by_row_and_falling_value(pairs):
     assert sorted(order.tolist()) == list(range(len(pairs)))
     seen = [(int(row[i]), -float(value[i])) for i in order]
     assert seen == sorted(seen)
+
+
+@pytest.mark.parametrize(("classes", "step"), [(25, 0.0), (25, 0.5), (3, 0.5), (12, 0.0)])
+@pytest.mark.parametrize("distance", ["cosine", "euclidean"])
+def test_few_large_classes_score_as_if_everything_were_sorted(classes, step, distance, monkeypatch):
+    """As in a validation fold: R is a good part of the gallery. ``step`` rounds coordinates, which makes ties."""
+    generator = torch.Generator().manual_seed(classes)
+    labels = torch.randint(0, classes, (700,), generator=generator)
+    rows = torch.randn(classes, 16, generator=generator)[labels] + torch.randn(700, 16, generator=generator)
+    rows = (rows / step).round() * step + 0.01 if step else rows
+    names = ("precision_at_1", "r_precision", "map_at_r", "map_c", "ndcg_at_40", "mrr")
+    sieved = evaluate(rows, labels, metrics=names, distance=distance, per_query=True)
+    monkeypatch.setattr(_sieve, "_is_deep", lambda *_: True)
+    by_sorting = evaluate(rows, labels, metrics=names, distance=distance, per_query=True)
+    for name in names:
+        assert np.array_equal(sieved.per_query[name], by_sorting.per_query[name])

@@ -171,3 +171,9 @@ def test_near_cuts_are_suggested() -> None:
 
 def test_a_trunk_that_cannot_be_traced_has_no_cuts() -> None:
     assert list_cuts(Trunk(Deciding(), name="own", num_features=3), image_size=8) == []
+
+
+def test_images_that_a_trunk_does_not_take_are_one_clear_line() -> None:
+    with pytest.raises(UsageError, match="trunk mlp does not take images of 3 x 224 x 224") as caught:
+        list_cuts(models.create_trunk("mlp"), image_size=224)
+    assert "\n" not in str(caught.value)

@@ -19,7 +19,7 @@ from levelfield.data import registry as datasets
 from levelfield.protocol import _gallery, guard
 from levelfield.protocol._gallery import choose_queries
 from levelfield.protocol._neighbours import nearest_neighbours
-from levelfield.records import PICTURES, Store
+from levelfield.records import PICTURES, SEALED, Store
 
 
 def run(values: dict[str, Any], out: Path, **confirm: Any) -> Store:
@@ -103,7 +103,7 @@ def test_a_run_keeps_small_pictures_and_notes_the_opening(tiny: dict[str, Any], 
 def test_no_gallery_is_kept_where_none_is_asked_for(tiny: dict[str, Any], tmp_path: Path) -> None:
     store = run(tiny, tmp_path / "out", gallery=0)
     assert store.gallery() is None and not store.pictures_file.exists()
-    assert {line.event for line in store.ledger()} == {"opened"}
+    assert {line.event for line in store.ledger()} == {"opened", SEALED}
 
 
 def test_a_gallery_can_be_had_later_and_touches_no_score(tiny: dict[str, Any], tmp_path: Path) -> None:

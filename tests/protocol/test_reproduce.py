@@ -101,3 +101,19 @@ def test_editing_an_experiment_does_only_the_new_work(tmp_path: Path, tiny: dict
     assert "contrastive" in "".join(
         line for line in write_report(root).read_text().splitlines() if " -&gt; " in line or " -> " in line
     )
+
+
+def test_one_method_alone_gives_the_numbers_it_gave_among_others(tmp_path: Path) -> None:
+    """From an archive too: that is what a stranger has."""
+    from conftest import tiny_values
+    from levelfield.compare import archive
+
+    values = tiny_values() | {"methods": ["triplet", "contrastive"]}
+    values["training"] = {"iterations_per_epoch": 2, "max_epochs": 1, "evaluate_every": 1, "patience": None}
+    archive(lf.run(lf.Experiment.build(**values), tmp_path / "runs"), tmp_path / "archive")
+    found = reproduce(tmp_path / "archive", methods=["contrastive"], plugins=plugins(), workers=0)
+    assert {number.method for number in found.numbers} == {"contrastive", "untrained"}
+    assert found.count("identical") == len(found.numbers)
+    assert not found.selections and not found.environment
+    with pytest.raises(UsageError, match="did you mean"):
+        reproduce(tmp_path / "archive", methods=["contrastiv"], plugins=plugins(), workers=0)

@@ -9,7 +9,7 @@ import pytest
 
 import levelfield as lf
 from levelfield.errors import UsageError
-from levelfield.records import Store
+from levelfield.records import SEALED, Store
 from levelfield.reports import verify_folder, write_report
 
 
@@ -43,11 +43,11 @@ def test_added_later_it_opens_the_test_set_again_and_says_so(quick: dict[str, An
     quick["confirm"] |= {"rerank": ["aqe"]}
     lf.run(lf.Experiment.build(**quick), tmp_path / "runs")
     store = Store(root)
-    assert [line.event for line in store.ledger()[lines:]] == ["reopened for other metrics"]
+    assert [line.event for line in store.ledger()[lines:]] == ["reopened for other metrics", SEALED]
     (selection,) = store.index().selection_ids("triplet")
     assert [way.name for way in store.reruns(selection, 2)[0].reranked] == ["none", "aqe"]
     lf.run(lf.Experiment.build(**quick), tmp_path / "runs")
-    assert len(store.ledger()) == lines + 1, "it is done once"
+    assert len(store.ledger()) == lines + 2, "it is done once"
 
 
 def test_an_unknown_way_is_refused_before_anything_runs(quick: dict[str, Any], tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def test_half_a_line_does_not_brick_the_folder(file: str, tiny: dict[str, Any], 
     lf.run(lf.Experiment.build(**tiny), root)
     store = Store(root)
     assert len(store.revisions()) == 2
-    assert [line.method for line in store.ledger()] == ["untrained", "triplet"] * 2
+    assert [line.method for line in store.ledger()] == ["untrained", "triplet", "all"] * 2
 
 
 def test_a_damaged_line_is_named(tmp_path: Path) -> None:

@@ -205,6 +205,14 @@ def test_the_max_epoch_column(write_experiment: Writer) -> None:
     assert "max. epoch" in results_markdown(weigh(root).comparison)
 
 
+@pytest.mark.parametrize(("init", "note"), [("pca", ": epoch 0 of every method"), ("random", "")])
+def test_the_row_before_training_says_where_methods_start(
+    write_experiment: Writer, init: str, note: str
+) -> None:
+    root = write_experiment(baseline="pretrained", values={"head": {"init": init}})
+    assert main_rows(root)["pretrained"][-1].text == f"before training{note}"
+
+
 @pytest.mark.parametrize("name", ["index.html", "results.csv", "results.md", "results.tex", "pairs.csv"])
 def test_a_report_has_every_file(write_experiment: Writer, name: str) -> None:
     page = write_report(write_experiment())

@@ -9,7 +9,7 @@ from torch import nn
 
 from levelfield import batches, losses, miners
 from levelfield.data import Dataset
-from levelfield.losses import regularisers
+from levelfield.losses import regularisers, synthesis
 from levelfield.miners import Pairs, Triplets
 from levelfield.models import Trunk
 from levelfield.registry import Card, Registry
@@ -56,6 +56,11 @@ def test_every_sampler_without_a_bank_keeps_the_contract(name):
 @pytest.mark.parametrize("name", regularisers.registry.names())
 def test_every_regulariser_has_a_complete_card(name):
     check_card(regularisers.registry[name], published=True)
+
+
+@pytest.mark.parametrize("name", synthesis.registry.names())
+def test_every_synthesis_has_a_complete_card(name):
+    check_card(synthesis.registry[name], published=True)
 
 
 @pytest.mark.parametrize("name", ["TripletMarginLoss", "ArcFaceLoss"])

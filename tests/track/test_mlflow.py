@@ -22,9 +22,10 @@ from mlflow import MlflowClient
 
 from levelfield.config import TrackSpec
 from levelfield.records import Store
-from levelfield.track import folder_of, send_records
+from levelfield.track import Entry, folder_of, journal_file, send_records
 from levelfield.track._entries import Reader
 from levelfield.track._send import folder_id
+from levelfield.track.mlflow import MLflow
 
 pytestmark = pytest.mark.slow
 
@@ -100,7 +101,7 @@ def test_a_server_gets_what_the_records_say_once(records: Path, tmp_path: Path) 
         assert send_records(records, spec) == 30
         check_all(records, uri)
         assert send_records(records, spec) == 0
-        (folder_of(records) / "mlflow.jsonl").unlink()  # as if killed before anything was noted
+        journal_file(records, spec).unlink()  # as if killed before anything was noted
         assert send_records(records, spec) == 30
         check_all(records, uri)
 
@@ -111,3 +112,27 @@ def test_without_a_server_it_is_a_database_beside_the_records(
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     assert send_records(records, TrackSpec(name="mlflow")) == 30
     check_all(records, f"sqlite:///{folder_of(records) / 'mlflow' / 'mlflow.db'}")
+
+
+def test_a_parameter_that_changed_is_shown_beside_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search that went on may select another trial; MLflow keeps the first value for ever."""
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    for margin in (0.1, 0.2, 0.1):
+        tool = MLflow(experiment="e", folder=tmp_path)
+        tool.tell(Entry(key="m", kind="method", name="m", status="complete", parameters={"margin": margin}))
+        client = MlflowClient(tracking_uri=f"sqlite:///{tmp_path / 'mlflow.db'}")
+        (run,) = client.search_runs([client.get_experiment_by_name("e").experiment_id])
+        assert run.data.params == {"margin": "0.1"}
+        assert run.data.tags.get("now.margin", "0.1") == str(margin)
+
+
+def test_a_server_named_later_is_told_everything(
+    records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # MLflow puts artefacts into the current folder
+    send_records(records, TrackSpec.model_validate({"name": "mlflow", "uri": f"sqlite:///{tmp_path}/a.db"}))
+    other = TrackSpec.model_validate({"name": "mlflow", "uri": f"sqlite:///{tmp_path}/b.db"})
+    assert send_records(records, other) == 30
+    assert send_records(records, other) == 0

@@ -16,7 +16,7 @@ from wandb.proto import wandb_internal_pb2
 
 from levelfield.config import TrackSpec
 from levelfield.records import Store, digest
-from levelfield.track import folder_of, send_records
+from levelfield.track import folder_of, journal_file, send_records
 from levelfield.track._entries import Reader
 from levelfield.track._send import folder_id
 
@@ -94,7 +94,7 @@ def test_wandb_holds_what_the_records_say_once(records: Path, monkeypatch: pytes
     assert send_records(records, SPEC) == 30
     check_all(records)
     assert send_records(records, SPEC) == 0
-    journal = folder_of(records) / "wandb.jsonl"
+    journal = journal_file(records, SPEC)
     lines = journal.read_text().splitlines(keepends=True)
     journal.write_text("".join(lines[:-6]))  # as if killed before the last ones were noted
     assert send_records(records, SPEC) == 6

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,9 @@ import pytest
 
 import levelfield as lf
 from levelfield.cli._app import run_app
-from levelfield.config import Experiment
+from levelfield.config import Experiment, TrackSpec
 from levelfield.errors import UsageError
-from levelfield.track import watching
+from levelfield.track import journal_file, watching
 
 TRACKERS = '''
 import json, os, time
@@ -139,6 +140,10 @@ def test_a_tracker_is_told_everything_once(
     assert run_app([*arguments, "--plugin", plugin]) == 0
     assert "knows everything" in capsys.readouterr().out
     assert len(page.read_text().splitlines()) == before
+    options = {"name": "notebook", "page": str(page)}
+    journal_file(tmp_path / "out", TrackSpec.model_validate(options)).unlink()
+    assert run_app([*arguments, "--plugin", plugin]) == 0
+    assert "entries sent" in capsys.readouterr().out
 
 
 def test_a_tracker_that_comes_back_gets_everything(small: dict[str, Any], tmp_path: Path) -> None:
@@ -203,6 +208,51 @@ def test_a_tracker_ends_when_its_run_is_killed(small: dict[str, Any], tmp_path: 
     while Path(f"/proc/{workers[0]}").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not Path(f"/proc/{workers[0]}").exists()
+
+
+def test_the_tracker_of_a_killed_run_does_not_keep_the_next_one_out(
+    small: dict[str, Any], tmp_path: Path
+) -> None:
+    """It hangs in its tool; it ends when its run's patience is over, and the next one waits for that."""
+    root, pid = lf.run(Experiment.build(**small), tmp_path / "out"), tmp_path / "pid"
+    hanging = small | {"track": [{"name": "hanging", "pid": str(pid)}]}
+    script = (
+        "import os, json, time\nfrom pathlib import Path\nfrom levelfield.config import Experiment\n"
+        "from levelfield.track import watching\n"
+        f"experiment = Experiment.build(**json.loads({json.dumps(json.dumps(hanging))}))\n"
+        f"with watching(experiment, Path({str(root)!r}), poll=0.1, patience=3):\n"
+        f"    while not Path({str(pid)!r}).exists(): time.sleep(0.05)\n"
+        "    os.kill(os.getpid(), 9)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == -9
+    pid.unlink()
+    said: list[str] = []
+    with watching(Experiment.build(**hanging), root, say=said.append, poll=0.1, patience=1):
+        deadline = time.monotonic() + 600
+        while not pid.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert pid.exists(), "the new tracker began"
+    assert len(said) == 1 and "too slow" in said[0]
+
+
+def test_the_table_is_shown_before_slow_trackers_are_waited_for(
+    small: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from contextlib import contextmanager
+
+    from levelfield import app
+    from levelfield.cli._show import carry_out
+
+    shown: list[str] = []
+
+    @contextmanager
+    def slow(experiment: Experiment, root: Path) -> Iterator[None]:
+        yield
+        shown.append(capsys.readouterr().out)
+
+    monkeypatch.setattr(app, "watched", slow)
+    carry_out(Experiment.build(**small), tmp_path / "out", quiet=False, as_json=False)
+    assert "Report:" in shown[0] and "contrastive" in shown[0]
 
 
 def children(pid: int) -> list[int]:

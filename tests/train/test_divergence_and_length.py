@@ -71,3 +71,40 @@ def test_one_nan_is_noticed_before_the_loss_sees_it(method: str) -> None:
     objective.start_epoch(1)
     with pytest.raises(NotFiniteError, match="embeddings are not finite"):
         objective(Broken(), torch.zeros(8, 4), torch.arange(8) % 4)
+
+
+class Padded(models.Embedder):
+    """A network whose embeddings are its features and zeros."""
+
+    def __init__(self) -> None:
+        torch.nn.Module.__init__(self)
+
+    def project(self, features: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.pad(features, (0, 16 - features.shape[1]))
+
+
+@pytest.mark.parametrize(
+    ("loss", "extra", "raises"),
+    [
+        ("proxy_anchor", {"regulariser.anti_collapse_proxies": 1.0}, "cholesky"),
+        ("fastap", {"s2sd.weight": 1.0, "s2sd.width": 8, "s2sd.branches": 1}, "bincount"),
+    ],
+)
+def test_what_a_loss_raises_because_its_own_parameters_are_nan_is_divergence(
+    loss: str, extra: dict[str, Any], raises: str
+) -> None:
+    """Too high a rate of the class weights ends so: the embeddings are still numbers."""
+    experiment = lf.Experiment.build(name="x", preset="demo", trunk={"mode": "frozen"})
+    recipe = methods.resolve(MethodSpec(name="own", loss=loss, set=extra))
+    spec = resolve(experiment).run_spec(recipe, {**recipe.defaults(), **recipe.fixed}, fold=0, seed=0)
+    objective = Objective(spec, num_classes=4, embedding_size=16, feature_size=6)
+    objective.start_epoch(1)
+    features, labels = torch.randn(8, 6, generator=torch.Generator().manual_seed(0)), torch.arange(8) % 4
+    embedder = Padded()
+    value, _ = objective(embedder, features, labels)
+    assert torch.isfinite(value)
+    with torch.no_grad():
+        next(objective.parameters())[0, 0] = torch.nan
+    with pytest.raises(NotFiniteError, match="own parameters are not finite") as error:
+        objective(embedder, features, labels)
+    assert raises in str(error.value.__cause__)

@@ -36,7 +36,7 @@ def test_two_ranks_give_the_scores_of_one_process(tmp_path: Path, tiny: dict[str
     )
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "levelfield"]
     done = subprocess.run(
-        [sys.executable, *torchrun, *arguments, str(together)],
+        [sys.executable, *torchrun, *arguments, str(together), "--set", "engine.name=torchrun"],
         check=False,
         env=environment,
         capture_output=True,

@@ -185,7 +185,7 @@ def test_the_site_sorts_filters_and_links(folder: Path, tmp_path: Path, open_pag
     assert {text.split()[0] for text in rows.all_inner_texts()} <= {"contrastive", "triplet"}
     page.get_by_label("Year").select_option("")
     page.get_by_role("button", name="MAP@R").click()
-    found = page.locator("table.leaderboard tbody tr td:nth-child(8)").all_inner_texts()
+    found = page.locator("table.leaderboard tbody tr td:nth-child(9)").all_inner_texts()
     assert (values := [float(text.split()[0]) for text in found]) == sorted(values, reverse=True)
     assert page.evaluate(CONTRAST) == [] and page.evaluate(NAMELESS) == []
     page.get_by_role("link", name="triplet").first.click()
@@ -194,6 +194,42 @@ def test_the_site_sorts_filters_and_links(folder: Path, tmp_path: Path, open_pag
     assert watched.draw_all() >= 3
     page.get_by_role("link", name="levelfield").click()
     assert page.title() == "Leaderboard · levelfield"
+
+
+def test_a_filter_does_not_ask_for_names_in_lists_of_others(
+    folder: Path, tmp_path: Path, open_page: Opener
+) -> None:
+    page = open_page(write_site(folder, tmp_path / "site").as_uri()).page
+    page.get_by_placeholder("method, experiment").fill("triplet")
+    rows = page.locator("table.leaderboard tbody tr:visible")
+    assert [text.split()[0] for text in rows.all_inner_texts()] == ["triplet"] * 3
+
+
+def test_what_somebody_did_outlives_an_update(tmp_path: Path, open_page: Opener) -> None:
+    """The order of a table, a tick, the keyboard's place and a chart stay when the page renews itself."""
+    for name in ("one", "two"):
+        written(tmp_path / "runs" / name, name=name)
+    with served(str(tmp_path / "runs")) as address:
+        page = open_page(address).page
+        page.get_by_label("choose one").check()
+        page.get_by_role("button", name="experiment").click()
+        page.get_by_role("button", name="experiment").click()
+        written(tmp_path / "runs" / "three", name="three")
+        page.get_by_role("link", name="three").wait_for()
+        assert page.get_by_label("choose one").is_checked()
+        names = page.locator("table.experiments tbody tr a").all_inner_texts()
+        assert names == ["two", "three", "one"]
+        assert "experiment" in page.evaluate("document.activeElement.textContent")
+        page.get_by_role("link", name="two").focus()
+        key = page.locator("a", has_text="two").get_attribute("href")
+        page.goto(f"{address}{key}/live")
+        page.wait_for_selector("figure.plot[data-drawn=yes]")
+        page.evaluate("document.querySelector('figure.plot div').kept = true")
+        store = tmp_path / "runs" / "two"
+        (store / "ledger.jsonl").touch()
+        before = page.inner_text(".facts")
+        page.wait_for_function("old => document.querySelector('.facts').innerText !== old", arg=before)
+        assert page.evaluate("document.querySelector('figure.plot div').kept") is True
 
 
 def test_the_site_fits_a_telephone(folder: Path, tmp_path: Path, open_page: Opener) -> None:

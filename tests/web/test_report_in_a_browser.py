@@ -131,3 +131,27 @@ def test_hostile_names_do_no_harm(write_experiment: Writer, open_page: Opener) -
     watched.draw_all()
     assert page.locator("main img[src=x], main script:not([type])").count() == 0
     assert SCRIPT in page.inner_text("main") and "{{7*7}}" in page.inner_text("main"), "shown, not run"
+
+
+def test_many_methods_are_shown_a_few_at_a_time(write_experiment: Writer, open_page: Opener) -> None:
+    """The best three, the baseline, and the two that a query sets apart; all of them for who asks."""
+    means = {f"m{number:02d}": 0.5 - 0.01 * number for number in range(22)}
+    root = write_experiment(means=means | {"untrained": 0.1}, repeats=2, trials=4)
+    add_gallery(root)
+    watched = open_page(write_report(root).as_uri(), width=390)
+    page = watched.page
+    assert page.locator(".gallery .query").first.locator(".strip").count() == 4
+    page.locator(".gallery select").last.select_option("")
+    assert page.locator(".gallery .query").first.locator(".strip").count() == 23
+    watched.draw_all()
+    assert watched.overflow() == 0
+    legends = "[...document.querySelectorAll('g.legend')].map(l => l.querySelectorAll('.traces').length)"
+    assert max(page.evaluate(legends)) == 23
+    overlaps = page.evaluate("""() => [...document.querySelectorAll('figure.plot')].filter((figure) => {
+        const [legend, title] = [figure.querySelector('g.legend'), figure.querySelector('.xtitle')];
+        if (!legend || !title) return false;
+        const [one, other] = [legend.getBoundingClientRect(), title.getBoundingClientRect()];
+        return one.top < other.bottom && other.top < one.bottom;
+    }).length""")
+    assert overlaps == 0
+    assert page.locator(".diagram svg").count() == 1

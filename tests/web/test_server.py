@@ -17,6 +17,7 @@ from levelfield.web import Catalogue, read_state
 from levelfield.web._folder import experiments_below
 from levelfield.web._live import pace_of
 from levelfield.web._site import page_names
+from levelfield.web.server import _as_asked
 from made_experiments import written
 from web_pages import served
 
@@ -115,6 +116,14 @@ def test_other_hosts_names_are_refused(server: str, host: str) -> None:
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1:1", "[::1]:99"])
 def test_the_machines_own_names_are_answered(server: str, host: str) -> None:
     assert get(server, {"Host": host})[0] == 200
+
+
+def test_names_that_are_allowed_are_compared_as_browsers_send_them() -> None:
+    assert [_as_asked(name) for name in ("MyBox.local", "fe80::1", "[::1]")] == [
+        "mybox.local",
+        "[fe80::1]",
+        "[::1]",
+    ]
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])

@@ -3,8 +3,8 @@
     python tools/reality_check/cars196.py PICTURES cars_annos.mat OUT [--side 256]
 
 Writes ``OUT/car_ims`` with every picture reduced to a shorter side of 256 pixels (never enlarged), and
-``OUT/cars_annos.mat`` without the entries whose pictures are missing, and names those. ``PICTURES`` is searched
-for files by their official names (000001.jpg ...), in whatever folders they lie.
+``OUT/cars_annos.mat`` without the entries whose pictures are missing, and names those. ``PICTURES`` is
+searched for files by their official names (000001.jpg ...), in whatever folders they lie.
 """
 
 from __future__ import annotations

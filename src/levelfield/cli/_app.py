@@ -12,6 +12,7 @@ import typer
 
 import levelfield
 from levelfield.cli import (
+    archive,
     compare,
     data,
     data_overlap,
@@ -67,6 +68,7 @@ app.command("compare")(compare.compare)
 app.command("sweep")(sweep.sweep)
 app.command("reproduce")(reproduce.reproduce)
 app.command("verify")(verify.verify)
+app.command("archive")(archive.archive)
 app.command("track")(track.track)
 app.command("evaluate")(evaluate.evaluate)
 app.command("export")(export.export)

@@ -16,6 +16,7 @@ EXAMPLES = {
     "sweep": "levelfield sweep my-comparison.yaml --over head.size=32,64,128",
     "reproduce": "levelfield reproduce runs/my-comparison",
     "verify": "levelfield verify runs/my-comparison",
+    "archive": "levelfield archive runs/my-comparison -o results/my-comparison",
     "track": "levelfield track runs/my-comparison --to tensorboard",
     "evaluate": "levelfield evaluate embeddings.npz",
     "export": "levelfield export runs/my-comparison --method triplet -o model",

@@ -150,7 +150,7 @@ def sentence(board: Board, event: Event) -> str:
         "opened": "test set opened",
         "ended": "done",
         "lost": f"a run failed: {event.text}",
-        "report": f"{event.done} of {event.total}",
+        "report": f"{'' if event.stage == 'features' else 'a run is in epoch '}{event.done} of {event.total}",
     }
     return f"{event.row}: {words[event.kind]}" if event.kind in words else ""
 

@@ -17,17 +17,23 @@ if TYPE_CHECKING:
 
 
 def carry_out(experiment: Experiment, out: Path | None, *, quiet: bool, as_json: bool) -> None:
-    """Run an experiment, write its report, show its table."""
+    """Run an experiment, write its report, show its table; only then wait for trackers that are slow."""
     from levelfield import app
-    from levelfield.compare import weigh
     from levelfield.engine import is_chief
+
+    root = app.folder_of(experiment, out)
+    with app.watched(experiment, root):
+        with progress(quiet=quiet or not is_chief(), as_json=as_json) as shown:
+            app.unwatched(experiment, root, progress=shown)
+        if is_chief():
+            _show(root, quiet=quiet, as_json=as_json)
+
+
+def _show(root: Path, *, quiet: bool, as_json: bool) -> None:
+    from levelfield.compare import weigh
     from levelfield.records import Store
     from levelfield.reports import results_json
 
-    with progress(quiet=quiet or not is_chief(), as_json=as_json) as shown:
-        root = app.run(experiment, out, progress=shown)
-    if not is_chief():
-        return
     evidence = weigh(root)
     page = Store(root).report_folder / "index.html"
     if as_json:
@@ -36,7 +42,7 @@ def carry_out(experiment: Experiment, out: Path | None, *, quiet: bool, as_json:
     show_table(evidence)
     if not quiet:
         print(f"Report: {page}")
-        print(f"Tables: {page.parent / 'results.csv'}, results.md and results.tex")
+        print(f"Tables: {page.parent / 'results.csv'}, results.md and results.tex", flush=True)
 
 
 def show_table(evidence: Evidence) -> None:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 HOMES = {
     "losses": "levelfield.losses",
+    "regularisers": "levelfield.losses.regularisers",
+    "syntheses": "levelfield.losses.synthesis",
     "miners": "levelfield.miners",
     "samplers": "levelfield.batches",
     "methods": "levelfield.methods",
@@ -42,7 +44,7 @@ def ls(
     plugin: Annotated[
         list[Path] | None, typer.Option(help="Load this plug-in file first (repeatable).")
     ] = None,
-    size: Annotated[int | None, typer.Option(help="With cuts: the side of the images.")] = None,
+    size: Annotated[int | None, typer.Option(min=1, help="With cuts: the side of the images.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """List the plug-ins of one kind, or the cuts of a trunk for tail mode."""

@@ -23,7 +23,7 @@ def new(
     """Write a commented experiment file; what is not given is asked where somebody can answer."""
     from levelfield.errors import UsageError, did_you_mean
     from levelfield.files import write_text
-    from levelfield.starter import EFFORTS, TRACKERS, check_effort, first_experiment, look_at
+    from levelfield.starter import EFFORTS, TRACKERS, caution, check_effort, first_experiment, look_at
 
     name = name.removesuffix(".yaml")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
@@ -44,6 +44,8 @@ def new(
     if track != "none" and track not in TRACKERS:
         raise UsageError(f'no tracker is called "{track}"{did_you_mean(track, (*TRACKERS, "none"))}')
     write_text(file, first_experiment(name, found, effort=effort, track=() if track == "none" else (track,)))
+    if found is not None and (remark := caution(found)):
+        print(f"Note: {remark}.")
     print(f"Wrote {file}. Next:")
     print(f"  levelfield plan {file}    # how much work it is")
     print(f"  levelfield run {file}")

@@ -49,5 +49,12 @@ def _folder(experiment: Path, overrides: tuple[str, ...], out: Path | None) -> P
     if experiment.is_dir():
         return experiment
     from levelfield.config import Experiment
+    from levelfield.errors import UsageError
 
-    return out or Path("runs") / Experiment.load(experiment, overrides).name
+    folder = out or Path("runs") / Experiment.load(experiment, overrides).name
+    if not (folder / "experiment.json").exists():
+        raise UsageError(
+            f"power is estimated from records, and {folder} holds none; give `levelfield run {experiment}` "
+            "first, with few trials and two reruns if it is only for this"
+        )
+    return folder

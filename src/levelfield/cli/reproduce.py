@@ -21,6 +21,9 @@ def reproduce(
     out: Annotated[
         Path | None, typer.Option(help="Fresh folder; FOLDER-reproduced by default.", show_default=False)
     ] = None,
+    method: Annotated[
+        list[str] | None, typer.Option(help="Only this method (repeatable).", show_default=False)
+    ] = None,
     root: Annotated[
         Path | None, typer.Option(help="Where the dataset lies here.", show_default=False)
     ] = None,
@@ -42,6 +45,7 @@ def reproduce(
         found = carry_out(
             folder,
             out,
+            methods=tuple(method or ()),
             root=root,
             plugins=tuple(plugin or ()),
             workers=workers,

@@ -26,7 +26,7 @@ def track(
     """Tell a tracker what it does not know yet: after a run without one, or when it was down."""
     from levelfield.config import TrackSpec
     from levelfield.errors import UsageError
-    from levelfield.track import how_to_look, send_records
+    from levelfield.track import how_to_look, journal_file, send_records
 
     options = dict(text.partition("=")[::2] for text in option or ())
     if options and len(to) > 1:
@@ -34,6 +34,7 @@ def track(
     for name in to:
         spec = TrackSpec.model_validate({"name": name, **options})
         told = send_records(folder, spec, plugins=plugin or ())
-        print(f"{name}: {told} entries sent" if told else f"{name}: knows everything already")
+        known = f"knows everything already; without {journal_file(folder, spec)} it is told again"
+        print(f"{name}: {told} entries sent" if told else f"{name}: {known}")
         if look := how_to_look(folder, spec):
             print(f"Look at it: {look}")

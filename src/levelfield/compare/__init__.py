@@ -4,6 +4,7 @@ Everything is read from records; nothing is trained or scored, and torch is not 
 """
 
 from levelfield.compare._across import Across, case_names, compare_across
+from levelfield.compare._archive import archive
 from levelfield.compare._beside_published import Beside, beside_published
 from levelfield.compare._confirmation import Confirmation, Neighbours, read_confirmation
 from levelfield.compare._evidence import (
@@ -40,6 +41,7 @@ __all__ = [
     "Revision",
     "Selection",
     "Trial",
+    "archive",
     "beside_published",
     "case_names",
     "collect",

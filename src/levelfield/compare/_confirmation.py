@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
 
 from levelfield.compare._results import Result
-from levelfield.errors import RunError
-from levelfield.records import LOOK_NEIGHBOURS, LOOK_QUERIES, LOOK_SIMILARITIES, Rerun, Store
+from levelfield.records import (
+    CLASSES,
+    LOOK_NEIGHBOURS,
+    LOOK_QUERIES,
+    LOOK_SIMILARITIES,
+    QUERIES_PER_CLASS,
+    SPECTRUM,
+    Rerun,
+    Store,
+    open_arrays,
+)
 
 Array = NDArray[np.float64]
 Number = tuple[int, int]
-SPECTRUM = "spectrum"  # keys in a rerun's safetensors file: singular values,
-CLASSES = "classes"  # and the class of each query
 
 
 @dataclass(frozen=True)
@@ -67,9 +70,10 @@ class Confirmation:
     def per_query(self, setting: str, metric: str) -> dict[Number, Array] | None:
         """The value of each test query (n), by rerun; None for a measure of the whole space.
 
-        Queries that cannot be scored, for want of another image of their class, are NaN.
+        Queries that cannot be scored, for want of another image of their class, are NaN. An archive has class
+        means only: there every query has that of its class.
         """
-        found = self._read(f"{setting}.{metric}")
+        found = self._read(f"{setting}.{metric}", per_query=True)
         return found if found and set(found) >= set(self.scores(setting, metric)) else None
 
     def classes(self) -> Array | None:
@@ -78,7 +82,7 @@ class Confirmation:
 
     def every_class_list(self) -> list[Array]:
         """The class of each test query (n), once for each rerun that has it on record."""
-        return list(self._read(CLASSES).values())
+        return list(self._read(CLASSES, per_query=True).values())
 
     def spectra(self) -> list[Array]:
         """Singular values of the concatenated test embeddings, of each rerun that has them on record."""
@@ -94,31 +98,23 @@ class Confirmation:
         if file is None:
             return None
         keys = (LOOK_QUERIES, LOOK_NEIGHBOURS, LOOK_SIMILARITIES)
-        with _opened(file) as tensors:
+        with open_arrays(file) as tensors:
             if not set(keys) <= set(tensors.keys()):
                 return None
             return Neighbours(*(np.asarray(tensors.get_tensor(key)) for key in keys))
 
-    def _read(self, key: str) -> dict[Number, Array]:
+    def _read(self, key: str, *, per_query: bool = False) -> dict[Number, Array]:
         found = {}
         for number, file in self.arrays.items():
-            with _opened(file) as tensors:
-                if key in tensors.keys():  # noqa: SIM118 (it is no mapping)
-                    found[number] = np.asarray(tensors.get_tensor(key), dtype=np.float64)
+            with open_arrays(file) as tensors:
+                keys = set(tensors.keys())
+                if key not in keys:
+                    continue
+                values = np.asarray(tensors.get_tensor(key), dtype=np.float64)
+                if per_query and QUERIES_PER_CLASS in keys:
+                    values = np.repeat(values, tensors.get_tensor(QUERIES_PER_CLASS))
+                found[number] = values
         return found
-
-
-@contextmanager
-def _opened(file: Path) -> Iterator[Any]:
-    """The arrays of a rerun; a damaged file is an error that names it and the remedy."""
-    try:
-        with safe_open(file, framework="numpy") as tensors:
-            yield tensors
-    except (SafetensorError, OSError) as error:
-        raise RunError(
-            f"{file} is damaged ({error}); delete it and the .json file of the same name, "
-            "then give the same `levelfield run` command again"
-        ) from error
 
 
 def read_confirmation(root: str | Path, result: Result) -> Confirmation:

@@ -76,6 +76,31 @@ class Evidence:
         """The mean score of each method that has one, best first."""
         return ranked(self.confirmations, self.setting, self.measure)
 
+    @property
+    def groups(self) -> list[tuple[str, ...]]:
+        """Neighbours in the order of the means, of whom no two were found different; the largest such groups.
+
+        Two methods that share no group may still be undecided, where one between them differs from one.
+        """
+        methods = list(self.means)
+        apart = {
+            frozenset((finding.first, finding.second))
+            for finding in self.findings
+            if finding.verdict not in ("undecided", "equivalent")
+        }
+        found: list[tuple[str, ...]] = []
+        reach = 0  # a group that ends no later than the one before lies inside it
+        for start in range(len(methods)):
+            end = start + 1
+            while end < len(methods) and not any(
+                frozenset((method, methods[end])) in apart for method in methods[start:end]
+            ):
+                end += 1
+            if end - start > 1 and end > reach:
+                found.append(tuple(methods[start:end]))
+                reach = end
+        return found
+
 
 def weigh(
     root: str | Path,

@@ -9,8 +9,12 @@ from levelfield.records import Search, Store, read_selection
 
 
 def left_out(store: Store, comparison: Comparison) -> Iterator[str]:
-    """One sentence for the dropped reruns, and one for the dropped searches, of each method."""
+    """One sentence for the dropped reruns, one for the dropped searches of each method; dropped methods."""
     confirmed = store.confirmed()
+    names = {result.method for result in comparison.results}
+    selections = [read_selection(file) for file in store.selection_files()]
+    for name in sorted({s.method for s in selections if s.selection_id in confirmed} - names):
+        yield f"{name} was scored on the test set and is left out"
     for result in comparison.results:
         for repeat in result.repeats:
             unread = sorted(set(confirmed.get(repeat.confirmation, ())) - set(repeat.reruns))

@@ -47,7 +47,11 @@ def power_of(evidence: Evidence, *, difference: float | None = None, power: floa
         power: The chance of finding it.
     """
     table = table_of(evidence.confirmations, evidence.setting, evidence.measure)
-    if table is None or table.shares is None:
+    if table is None:
+        raise UsageError(
+            f"{evidence.root} has no test scores yet, which power is estimated from; finish `levelfield run`"
+        )
+    if table.shares is None:
         raise UsageError(
             f"{evidence.root} has no values per query of {evidence.metric}, so the share of the classes in "
             "chance is unknown; choose a metric that has them, such as map_at_r"

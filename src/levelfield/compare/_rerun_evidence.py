@@ -13,15 +13,20 @@ from levelfield.records import Store
 def reruns_of_others(store: Store, result: Result) -> Iterator[str]:
     """A rerun's scores are of runs of this very choice, and of no other rerun's."""
     seen: dict[str, int] = {}
+    kept = bool(store.runs())  # a published folder may leave the runs out
     for repeat in result.repeats:
         for number, rerun in repeat.reruns.items():
             for name in rerun.runs:
                 if name in seen:
                     yield f"rerun {number + 1} of {result.method} is a copy of rerun {seen[name] + 1}"
                 run = store.run(name)
+                if kept and run.result() is None:
+                    yield f"rerun {number + 1} of {result.method} has scores of runs that are not on record"
                 if repeat.search is None or run.result() is None:
-                    continue  # a published folder may leave the runs out
+                    continue
                 spec = run.spec()
+                if spec.run_id != name:
+                    yield f"run {name} of {result.method} is not the one that its name says"
                 own = (repeat.selection.hyperparameters, repeat.search.run.recipe)
                 if (spec.hyperparameters, spec.recipe) != own:
                     yield f"rerun {number + 1} of {result.method} has the scores of another choice"
@@ -39,7 +44,7 @@ def without_evidence(store: Store, root: str | Path, result: Result) -> Iterator
             if rerun.failed is None:
                 continue
             ended = [run.result() for run in store.runs()]  # a published folder may leave the runs out
-            known = {found.reason for found in ended if found is not None and found.status == "diverged"}
+            known = {found.reason for found in ended if found is not None and found.status != "complete"}
             scored = store.rerun_file(repeat.confirmation, number).with_suffix(".safetensors").exists()
             if scored or (ended and rerun.failed not in known):
                 yield f"rerun {number + 1} of {result.method} is said to have failed, but no run of it has"

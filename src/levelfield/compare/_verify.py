@@ -17,11 +17,18 @@ from levelfield.compare._confirmation import read_confirmation
 from levelfield.compare._left_out import left_out
 from levelfield.compare._rerun_evidence import classes_differ, reruns_of_others, without_evidence
 from levelfield.compare._results import Comparison, Repeat, Result, collect
-from levelfield.errors import RunError
+from levelfield.compare._verify_ledger import (
+    broken_chain,
+    broken_seals,
+    edited_selections,
+    is_chained,
+    openings,
+)
+from levelfield.config import Experiment
 from levelfield.records import (
-    FEEDBACK,
     SETTINGS,
     LedgerLine,
+    RunSpec,
     Selection,
     Store,
     experiment_record,
@@ -40,13 +47,14 @@ def verify(root: str | Path) -> list[str]:
     """
     store = Store(Path(root))
     comparison = collect(root)
-    chained = store.schema_version() != 1
+    chained = is_chained(store)
     trials = comparison.experiment.search.trials
     findings = [
-        *(_ledger(store) if chained else ()),
+        *(broken_chain(store) if chained else ()),
         *_index(store, comparison),
-        *_openings(store, comparison, listed=chained),
-        *(_edited_selections(store) if chained else ()),
+        *openings(store, comparison, listed=chained),
+        *(edited_selections(store) if chained else ()),
+        *broken_seals(store),
         *_selections(comparison),
         *_renamed(store),
         *(finding for result in comparison.trained for finding in _search_records(store, result, trials)),
@@ -60,67 +68,34 @@ def verify(root: str | Path) -> list[str]:
     return list(dict.fromkeys(findings))
 
 
-def _ledger(store: Store) -> Iterator[str]:
-    lines = store.ledger()
-    try:
-        head = store.ledger_head()
-    except RunError as error:
-        yield str(error)
-        return
-    before = ""
-    for number, line in enumerate(lines, 1):
-        if line.previous != before:
-            yield f"ledger line {number} does not follow from the line before: a line was edited or removed"
-        before = line.line_id
-    if head is None:
-        if lines:
-            yield "ledger.head.json is missing: the ledger may have been cut"
-        return
-    if len(lines) < head.lines:
-        yield f"the ledger has {len(lines)} of {head.lines} lines: it was cut"
-    elif lines[head.lines - 1].line_id != head.last:
-        yield f"ledger line {head.lines} is not the one that was written: it was edited"
-    elif len(lines) > head.lines + 1:  # a kill leaves one line at most that the head does not count
-        yield f"ledger.head.json counts {head.lines} of {len(lines)} lines: it is an older copy"
-
-
 def _index(store: Store, comparison: Comparison) -> Iterator[str]:
     """The index says what the last revision says, and shows each method's own selection."""
     revisions = comparison.revisions
-    if revisions and experiment_record(revisions[-1].experiment) != experiment_record(comparison.experiment):
+    if not revisions:
+        yield "revisions.jsonl is missing: what the experiment was when the test set was opened is not known"
+    elif experiment_record(revisions[-1].experiment) != experiment_record(comparison.experiment):
         yield "experiment.json is not the last revision of revisions.jsonl: one of them was edited"
     for result in comparison.results:
         for repeat in result.repeats:
             if repeat.selection.method != result.method:
                 yield f"{result.method} is shown with the selection of {repeat.selection.method}"
+            if repeat.search is not None:
+                yield from _other_than_said(comparison.experiment, repeat.search.run, result.method)
 
 
-def _openings(store: Store, comparison: Comparison, *, listed: bool) -> Iterator[str]:
-    """Every scored rerun has its opening, every opening its selection, a leaky experiment its stamp."""
-    lines = store.ledger()
-    frozen = {file.stem.rpartition("-")[2] for file in store.selection_files()}
-    names = {repeat.confirmation: r.method for r in comparison.results for repeat in r.repeats}
-    for selection, reruns in store.confirmed().items():
-        own = [line for line in lines if line.selection == selection]
-        name = names.get(selection, selection)
-        if not own:
-            yield f"test scores of {name} are on record, but no opening of the test set for them"
-        elif listed and (unlisted := set(reruns) - {rerun for line in own for rerun in line.reruns}):
-            shown = ", ".join(str(rerun + 1) for rerun in sorted(unlisted))
-            yield f"no opening of the test set was noted for rerun {shown} of {name}"
-    for line in lines:
-        if line.selection and line.selection not in frozen:
-            yield f"the test set was opened for a selection of {line.method} that is not on record"
-    stamped = any(line.event == FEEDBACK for line in lines)
-    if comparison.leaky != stamped and (comparison.leaky or stamped):
-        yield "the experiment is leaky by its ledger or its index, but not by both"
-
-
-def _edited_selections(store: Store) -> Iterator[str]:
-    """A frozen selection is what its name says; schema 1 made its names otherwise."""
-    for file in store.selection_files():
-        if not file.stem.endswith(read_selection(file).selection_id):
-            yield f"selection {file.name} was changed after it was frozen"
+def _other_than_said(experiment: Experiment, run: RunSpec, method: str) -> Iterator[str]:
+    """A method was trained on what the experiment says: on these data, with this network and this metric."""
+    claims = {
+        "dataset": (experiment.dataset.name, run.data.name),
+        "split": (experiment.split.name, run.data.split.name),
+        "trunk": (experiment.trunk.name, run.trunk.name),
+        "trunk mode": (experiment.trunk.mode, run.trunk.mode),
+        "embedding size": (experiment.head.size, run.head.size),
+        "metric of the selection": (experiment.training.metric, run.training.metric),
+    }
+    for what, (said, done) in claims.items():
+        if said != done:
+            yield f"experiment.json says {what} {said}, but {method} was trained with {done}"
 
 
 def _selections(comparison: Comparison) -> Iterator[str]:

@@ -75,7 +75,10 @@ class TrunkSpec(Plugin):
     weights: str = "none"
     mode: Literal["finetune", "frozen", "tail", "lora", "bitfit", "norm"] = "finetune"
     cut: str | None = Field(
-        default=None, alias="from", description="in tail mode: the first module that is trained"
+        default=None,
+        alias="from",
+        coerce_numbers_to_str=True,  # a row of layers has numbers for names
+        description="in tail mode: the first module that is trained",
     )
     freeze_bn: bool | Literal["train", "statistics", "all"] = False
     views: int = Field(

@@ -13,6 +13,7 @@ from levelfield.data._dataset import Dataset, DatasetCard, Rows
 from levelfield.data._hf_stream import keep_stream
 from levelfield.data._pictures import PictureImages, fingerprint
 from levelfield.errors import RunError, UsageError, did_you_mean
+from levelfield.hubs import no_vain_retries
 from levelfield.registry import Entry
 
 _TEST = ("test", "validation", "val")  # parts that may be the official test set, the best first
@@ -109,10 +110,12 @@ def _open(name: str, config: str | None, revision: str | None, *, streaming: boo
             if streaming:
                 loaded = _as_streams(loaded)
         else:
-            loaded = datasets.load_dataset(name, config, revision=revision, streaming=streaming)
+            with no_vain_retries():
+                loaded = datasets.load_dataset(name, config, revision=revision, streaming=streaming)
     except Exception as error:  # the library raises a dozen kinds, of its own and of the network's
         reason = " ".join(str(error).split())[:200]
-        raise RunError(f"hf:{name} cannot be opened: {reason}; check the name and the network") from error
+        remedy = "check the name, or go online once: what was fetched is kept"
+        raise RunError(f"hf:{name} cannot be opened: {reason}; {remedy}") from error
     return dict(loaded) if isinstance(loaded, dict) else {"all": loaded}
 
 
@@ -131,4 +134,10 @@ def _content(name: str, revision: str | None) -> str:
         )
     from huggingface_hub import HfApi
 
-    return str(HfApi().dataset_info(name, revision=revision).sha)
+    try:
+        return str(HfApi().dataset_info(name, revision=revision).sha)
+    except Exception as error:  # the library raises a dozen kinds
+        reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+        raise RunError(
+            f"hf:{name}: the hub does not answer ({reason}); streaming needs the network"
+        ) from error

@@ -14,11 +14,12 @@ from levelfield.engine._runner import (
 )
 
 # isort: split
-from levelfield.engine._call import carry_out, report
+from levelfield.engine._call import carry_out
 from levelfield.engine._inline import ThisProcess
 from levelfield.engine._local import LocalEngine
 from levelfield.engine._machine import device_of, workers_of
 from levelfield.engine._torchrun import TorchrunEngine, is_chief, started_by_torchrun
+from levelfield.processes import report
 
 __all__ = [
     "Finished",

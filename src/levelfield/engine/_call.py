@@ -10,25 +10,10 @@ from typing import Any
 
 from levelfield.engine._runner import Finished
 from levelfield.errors import RunError
+from levelfield.processes import Tell, heard_by, unheard
 
-Tell = Callable[[int, int], None]
+NO_MEMORY = ("out of memory", "allocate memory", "not enough memory")  # as PyTorch and the system say it
 REPORT_EVERY = 0.5  # seconds between two reports of a task
-
-
-def _unheard(done: int, total: int) -> None:
-    """Nobody wants to know how far a task is."""
-
-
-_tell: Tell = _unheard  # replaced while a task is carried out
-
-
-def report(done: int, total: int) -> None:
-    """In a task: say how far it is, for the display; where nobody listens it does nothing.
-
-    Example:
-        >>> report(3, 10)
-    """
-    _tell(done, total)
 
 
 class RemoteError(Exception):
@@ -38,18 +23,17 @@ class RemoteError(Exception):
         return "\n" + str(self.args[0])
 
 
-def carry_out(number: int, function: Callable[[Any], Any], job: Any, *, tell: Tell = _unheard) -> Finished:
+def carry_out(number: int, function: Callable[[Any], Any], job: Any, *, tell: Tell = unheard) -> Finished:
     """Call ``function(job)``; an error is part of what comes of it, not raised.
 
     Example:
         >>> carry_out(0, abs, -1).result
         1
     """
-    global _tell  # noqa: PLW0603 - one task at a time in a process
     started = time.monotonic()
-    before, _tell = _tell, tell
     try:
-        result = function(job)
+        with heard_by(tell):
+            result = function(job)
         return Finished(number, result=result, seconds=time.monotonic() - started)
     except SystemExit as error:  # from a plug-in: it must not end the experiment as if all were well
         refused = RunError(
@@ -60,30 +44,34 @@ def carry_out(number: int, function: Callable[[Any], Any], job: Any, *, tell: Te
         return Finished(number, error=refused, seconds=time.monotonic() - started)
     except Exception as error:
         return Finished(number, error=error, seconds=time.monotonic() - started)
-    finally:
-        _tell = before
 
 
-def carry_out_pickled(call: bytes, *, tell: Tell) -> bytes:
-    """Carry out a pickled (number, function, job); the pickled :class:`Finished`.
+def carry_out_pickled(call: bytes, *, tell: Tell) -> Finished:
+    """Carry out what :func:`packed_call` made.
 
     Unpickled here and not by the transport: a module that this process cannot import is then an error of the
     task, with its cause, and not the silent death of the process.
     """
-    number = -1
+    number, rest = pickle.loads(call)
     try:
-        number, rest = pickle.loads(call)
         function, job = pickle.loads(rest)
-        done = carry_out(number, function, job, tell=tell)
-    except (ImportError, AttributeError) as error:
-        done = Finished(
-            number,
-            error=RunError(
-                f"a worker process cannot import what it needs ({type(error).__name__}: {error}); "
-                "was the code changed while the experiment ran? Give the same command again"
-            ),
-        )
-    return packed(done)
+    except (ImportError, AttributeError) as error:  # the second: the module is there, what it had is not
+        return Finished(number, error=ImportError(f"{error}; was the code changed while this ran?"))
+    return carry_out(number, function, job, tell=tell)
+
+
+def is_fatal(error: BaseException | None) -> bool:
+    """Whether a process should end with this error, and its task be tried in another.
+
+    Of memory that ran out a fresh process may have enough, and what one process cannot import another can.
+
+    Example:
+        >>> is_fatal(MemoryError()), is_fatal(ValueError("out of range")), is_fatal(None)
+        (True, False, False)
+    """
+    if isinstance(error, MemoryError | ImportError):
+        return True
+    return isinstance(error, RuntimeError | OSError) and any(sign in str(error) for sign in NO_MEMORY)
 
 
 def packed_call(number: int, function: Callable[[Any], Any], job: Any) -> bytes:

@@ -22,12 +22,10 @@ from pydantic import Field
 from levelfield.engine._call import packed_call, unpacked
 from levelfield.engine._inline import ThisProcess
 from levelfield.engine._machine import gpu_of_each, worker_count
-from levelfield.engine._runner import Finished, LostTaskError, Report, Runner, Task, register
+from levelfield.engine._runner import Finished, Report, Runner, Task, register
+from levelfield.engine._verdicts import TRIES, Lost, Verdicts
 from levelfield.engine._worker import READY, REPORT, SCRIPT_WITHOUT_GUARD, Worker
 from levelfield.errors import RunError
-
-TRIES = 3
-MANY_LOST = 8  # in a row
 
 
 @register("local")
@@ -58,11 +56,6 @@ class _Attempt:
     deaths: list[str] = field(default_factory=list)
 
     @property
-    def kind(self) -> str:
-        """What it does, in the words of the code."""
-        return getattr(self.task.function, "__qualname__", repr(self.task.function))
-
-    @property
     def is_alone(self) -> bool:
         """Whether it has the machine for itself."""
         return len(self.deaths) == TRIES - 1
@@ -84,17 +77,15 @@ class LocalEngine:
         self._busy: dict[int, _Attempt] = {}  # by place
         self._queue: deque[_Attempt] = deque()
         self._alone: deque[_Attempt] = deque()  # those that have the machine for themselves
-        self._worked: set[str] = set()  # kinds of which a task has been completed since the last loss
-        self._ever_worked: set[str] = set()
-        self._lost: list[_Attempt] = []  # whose verdict is held back, see _judge
-        self._failed_starts = 0
+        self._verdicts = Verdicts()
+        self._failed_starts = 0  # in a row
         self._words = Path()
         self._started = 0
 
     @property
     def slots(self) -> int:
         """As many as there are workers; a task that may be lost does not keep others from being tried."""
-        return len(self._places) + len(self._lost)
+        return len(self._places) + len(self._verdicts)
 
     @contextmanager
     def open(self) -> Iterator[LocalEngine]:
@@ -121,18 +112,18 @@ class LocalEngine:
         events: list[Finished | Report] = []
         while not events:
             self._hand_out()
-            events += self._judge()
+            events += self._verdicts.spoken(idle=not (self._busy or self._queue or self._alone))
             alive = [worker for worker in self._places if worker is not None]
             if events or not alive:
                 break
             watched = [item for w in alive for item in (w.connection, w.process.sentinel)]
             if not multiprocessing.connection.wait(watched, timeout):
                 break
-            before = len(self._lost)
+            before = len(self._verdicts)
             for place, worker in enumerate(self._places):
                 if worker is not None:
                     events += self._hear(place, worker)
-            if len(self._lost) > before:
+            if len(self._verdicts) > before:
                 break  # there is a slot more: whoever asked may have another task to try
         self._hand_out()
         return events
@@ -149,9 +140,7 @@ class LocalEngine:
                 done, total = message.removeprefix(REPORT).split()
                 events.append(Report(self._busy[place].task.number, int(done), int(total)))
             else:
-                kind = self._busy.pop(place).kind
-                self._worked.add(kind)
-                self._ever_worked.add(kind)
+                self._verdicts.works(self._busy.pop(place).task)
                 events.append(unpacked(message))
                 worker.pass_on()
         if died:
@@ -170,7 +159,7 @@ class LocalEngine:
             )
         if not worker.is_ready:
             self._failed_starts += 1
-            if self._failed_starts >= TRIES:
+            if self._failed_starts >= TRIES and not self._has_worker():
                 raise RunError(
                     f"worker processes cannot start ({how}); mend it and give the same command again"
                 )
@@ -181,43 +170,12 @@ class LocalEngine:
         attempt.deaths.append(how)
         match TRIES - len(attempt.deaths):
             case 0:
-                self._lost.append(attempt)
-                self._worked.discard(attempt.kind)
+                story = f"its worker process died {TRIES} times, the last time alone on the machine"
+                self._verdicts.lose(Lost(attempt.task, story, how))
             case 1:
                 self._alone.append(attempt)
             case _:
                 self._queue.append(attempt)
-
-    def _judge(self) -> list[Finished | Report]:
-        """The tasks that are lost for certain.
-
-        If others of their kind work since, or have worked and there is nothing more to try, the fault is
-        theirs. If many are lost in a row, or nothing has ever worked, it is the machine's: then none is
-        blamed, and the experiment stops.
-        """
-        if not self._lost:
-            return []
-        working = any(attempt.kind in self._worked for attempt in self._lost)
-        idle = not (self._busy or self._queue or self._alone)
-        if not working and not idle and len(self._lost) < MANY_LOST:
-            return []  # the next ones will tell
-        ever = any(attempt.kind in self._ever_worked for attempt in self._lost)
-        if len(self._lost) >= MANY_LOST or not (working or ever):
-            raise RunError(
-                f"worker processes die ({self._lost[-1].deaths[-1]}); mend it and give the same command "
-                "again, with fewer workers (--set engine.workers=1) if memory is short"
-            )
-        judged, self._lost = self._lost, []
-        return [
-            Finished(
-                attempt.task.number,
-                error=LostTaskError(
-                    f"its worker process died {TRIES} times, the last time alone on the machine: "
-                    f"{attempt.deaths[-1]}"
-                ),
-            )
-            for attempt in judged
-        ]
 
     def _hand_out(self) -> None:
         """Give waiting tasks to free workers."""
@@ -238,12 +196,18 @@ class LocalEngine:
         for place, worker in enumerate(self._places):
             if worker is not None and worker.is_ready and place not in self._busy:
                 return place
+        if self._failed_starts >= TRIES and self._has_worker():
+            return None  # the others go on without it
         starting = sum(worker is not None and not worker.is_ready for worker in self._places)
         if starting < len(self._queue) + len(self._alone) and None in self._places:
             place = self._places.index(None)
             self._places[place] = Worker(self._words / f"{self._started}.txt", self._gpus[place])
             self._started += 1
         return None
+
+    def _has_worker(self) -> bool:
+        """Whether there is any worker, if only one that is starting."""
+        return any(worker is not None for worker in self._places)
 
 
 def _leave_if_imported_by_a_worker() -> None:

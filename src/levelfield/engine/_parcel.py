@@ -21,12 +21,13 @@ from typing import Any
 
 from levelfield import files
 from levelfield.data import cache_folder
-from levelfield.engine._call import Tell, carry_out, packed
+from levelfield.engine._call import carry_out, is_fatal, packed
 from levelfield.engine._runner import Finished, Task
-from levelfield.errors import RunError
+from levelfield.errors import LevelfieldError, RunError
+from levelfield.processes import Tell
 from levelfield.records import RunSpec
 from levelfield.sources import plugin_texts
-from levelfield.train import PluginFile, Resources
+from levelfield.train import PluginFile, Resources, development, prepare_process
 
 Contents = dict[str, bytes]  # files by their path
 LAST = "result.json"  # marks a run as finished, so it is written after all others
@@ -82,7 +83,13 @@ def pack(task: Task) -> Parcel:
 
 
 def open_parcel(
-    parcel: Parcel, *, tell: Tell, keep: Callable[[Contents], None], every: float, fetch: Fetch
+    parcel: Parcel,
+    *,
+    tell: Tell,
+    keep: Callable[[Contents], None],
+    every: float,
+    fetch: Fetch,
+    machine: str = "",
 ) -> Answer:
     """On another machine: carry out the task of a parcel.
 
@@ -92,20 +99,37 @@ def open_parcel(
         keep: Is given what the task has written so far, each time that it has saved its state.
         every: Seconds between two looks for that.
         fetch: Gives what the driver sends of what is not here.
+        machine: What this one is called, where there is something to mend on it.
+
+    Raises:
+        Exception: One that this process should end with; see :func:`levelfield.engine._call.is_fatal`.
     """
     with tempfile.TemporaryDirectory(prefix="levelfield-task-") as name:
         scratch = Path(name)
-        for path, data in parcel.reads.items():
-            files.write_bytes(_below(scratch, path), data)
         try:
+            for path, data in parcel.reads.items():
+                files.write_bytes(_below(scratch, path), data)
             function, job = pickle.loads(parcel.call)
             job = moved(job, scratch, (*parcel.reads, *parcel.writes))
             job = _settled(job, parcel, fetch)
         except Exception as error:
-            return Answer(packed(Finished(parcel.number, error=error)), {})
+            if is_fatal(error):
+                raise
+            return Answer(packed(_from(machine, Finished(parcel.number, error=error))), {})
         with _saving(scratch, parcel.writes, keep, every):
             finished = carry_out(parcel.number, function, job, tell=tell)
-        return Answer(packed(finished), _written(scratch, parcel.writes))
+        if finished.error is not None and is_fatal(finished.error):
+            raise finished.error
+        return Answer(packed(_from(machine, finished)), _written(scratch, parcel.writes))
+
+
+def _from(machine: str, finished: Finished) -> Finished:
+    """The same, and an error that speaks to the user says which machine it means."""
+    error = finished.error
+    if not machine or not isinstance(error, LevelfieldError) or isinstance(error, NotHereError):
+        return finished
+    named = type(error)(f"on machine {machine}: {error}")
+    return dataclasses.replace(finished, error=named.with_traceback(error.__traceback__))
 
 
 def put_in_place(contents: Contents, *, writes: Sequence[Path], is_whole: bool) -> None:
@@ -183,13 +207,12 @@ def _settled(job: Any, parcel: Parcel, fetch: Fetch) -> Any:
         PluginFile(_plugin_here(plugin, parcel.plugins[plugin.digest]), plugin.digest)
         for plugin in resources.plugins
     )
-    settled = dataclasses.replace(
-        resources,
-        plugins=plugins,
-        dataset_root=_root_here(resources.dataset_root, spec, fetch),
-        weights=_weights_here(resources.weights, spec, fetch),
+    resources = dataclasses.replace(
+        resources, plugins=plugins, weights=_weights_here(resources.weights, spec, fetch)
     )
-    return dataclasses.replace(job, resources=settled)
+    prepare_process(resources)  # a plug-in may bring the dataset
+    root = _root_here(resources, spec, fetch)
+    return dataclasses.replace(job, resources=dataclasses.replace(resources, dataset_root=root))
 
 
 def _plugin_here(plugin: PluginFile, texts: Contents) -> Path:
@@ -204,15 +227,25 @@ def _plugin_here(plugin: PluginFile, texts: Contents) -> Path:
     return file
 
 
-def _root_here(root: Path | None, spec: RunSpec, fetch: Fetch) -> Path | None:
+def _root_here(resources: Resources, spec: RunSpec, fetch: Fetch) -> Path | None:
+    """Where the dataset lies on this machine: what lies there must be the very same, else it is sent."""
     given = os.environ.get(root_variable(spec.data.name))
-    if given is None and root is None:
+    if given is None and resources.dataset_root is None:
         return None
-    here = Path(given) if given is not None else root
-    if here is not None and here.exists():
+    here = Path(given) if given is not None else resources.dataset_root
+    if here is not None and here.exists() and _holds(here, resources, spec):
         return here
     copy = cache_folder() / "datasets" / hashlib.sha256(spec.data.fingerprint.encode()).hexdigest()[:16]
     return _fetched(copy, "dataset", fetch)
+
+
+def _holds(root: Path, resources: Resources, spec: RunSpec) -> bool:
+    """Whether the dataset of a run lies there, by its fingerprint; opened once in a process, as for runs."""
+    try:
+        development(spec, dataclasses.replace(resources, dataset_root=root))
+    except LevelfieldError:  # another version of it, or something else altogether
+        return False
+    return True
 
 
 def _weights_here(weights: str, spec: RunSpec, fetch: Fetch) -> str:

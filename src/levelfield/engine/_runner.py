@@ -30,6 +30,11 @@ class Task:
     reads: tuple[Path, ...] = ()
     writes: tuple[Path, ...] = ()
 
+    @property
+    def kind(self) -> str:
+        """What it does, in the words of the code."""
+        return getattr(self.function, "__qualname__", repr(self.function))
+
 
 @dataclass(frozen=True)
 class Finished:

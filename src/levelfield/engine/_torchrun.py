@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from levelfield.engine._call import carry_out
-from levelfield.engine._runner import Finished, Report, Task
+from levelfield.engine._inline import ThisProcess
+from levelfield.engine._runner import Finished, Report, Runner, Task, register
+from levelfield.errors import UsageError
 
 
 def started_by_torchrun() -> bool:
@@ -23,6 +25,17 @@ def started_by_torchrun() -> bool:
 def is_chief() -> bool:
     """Whether this process carries out the protocol and writes reports."""
     return int(os.environ.get("RANK", "0")) == 0
+
+
+@register("torchrun")
+def torchrun() -> AbstractContextManager[Runner]:
+    """All processes that torchrun started work on each run together; it need not be named when they do."""
+    if "WORLD_SIZE" not in os.environ:
+        raise UsageError(
+            "engine torchrun: start it with `torchrun --nproc-per-node N -m levelfield run FILE`, one "
+            "process for each GPU"
+        )
+    return nullcontext(ThisProcess())  # of a single one; several are led by TorchrunEngine
 
 
 class TorchrunEngine:

@@ -12,11 +12,12 @@ import os
 import signal
 import sys
 import time
+import traceback
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from levelfield.engine._call import REPORT_EVERY, carry_out_pickled
+from levelfield.engine._call import REPORT_EVERY, carry_out_pickled, is_fatal, packed
 from levelfield.processes import end_with_parent
 
 READY = b"ready"
@@ -42,7 +43,11 @@ def main(connection: Connection, words: str, gpu: str | None) -> None:
 
     with suppress(EOFError, OSError):  # the parent is gone, or does not want us any more
         while call := connection.recv_bytes():
-            connection.send_bytes(carry_out_pickled(call, tell=tell))
+            done = carry_out_pickled(call, tell=tell)
+            if is_fatal(done.error):
+                traceback.print_exception(done.error)
+                os._exit(1)
+            connection.send_bytes(packed(done))
 
 
 def _speak_into(words: Path) -> None:

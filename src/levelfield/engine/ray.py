@@ -10,43 +10,29 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
-import platform
-import socket
+import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any
 
 from pydantic import Field
 
-import levelfield
-from levelfield.engine._call import REPORT_EVERY, packed, unpacked
+from levelfield.engine._call import unpacked
 from levelfield.engine._mailbox import Mailbox
-from levelfield.engine._parcel import (
-    Answer,
-    Contents,
-    NotHereError,
-    Parcel,
-    dataset_parts,
-    open_parcel,
-    pack,
-    put_in_place,
-)
+from levelfield.engine._parcel import Answer, NotHereError, dataset_parts, pack, put_in_place
+from levelfield.engine._ray_cluster import connected, import_ray, in_words, near_driver, one_line, preferring
+from levelfield.engine._ray_task import carry_out_parcel, machine_name, versions_here
 from levelfield.engine._runner import Finished, LostTaskError, Report, Runner, Task, register
+from levelfield.engine._verdicts import TRIES, Lost, Verdicts
 from levelfield.errors import RunError, UsageError
-from levelfield.train import available_cores
 
-TRIES = 3  # of a task whose process dies
 LOST_MACHINES = 10  # that a task may have been on
 SPARE = 1.25  # tasks held for each place, so that no place waits for the driver
-REACH_SECONDS = 10.0
 LOOK_SECONDS = 2.0  # between two looks at mailbox and machines
-SAME_EVERYWHERE = ("torch", "torchvision", "timm", "numpy", "optuna", "pillow")
 
 Number = Annotated[float, Field(ge=0, le=1024)]
 
@@ -68,14 +54,14 @@ def ray_cluster(
     ``address`` is "auto" (the cluster that this machine belongs to), "local" (one that is started here and
     ends with the experiment) or "ray://HOST:10001".
     """
-    ray = _import_ray()
+    ray = import_ray()
     on_gpu = (device == "auto" and bool(gpus)) or device.startswith("cuda")
     asked = _Asked(
         cpus=threads if cpus is None else cpus,
         gpus=(1.0 if on_gpu else 0.0) if gpus is None else gpus,
         others=dict(resources or {}),
     )
-    with _connected(ray, address):
+    with connected(ray, address):
         engine = RayEngine(ray, asked, checkpoint_seconds=checkpoint_seconds)
         try:
             yield engine
@@ -104,10 +90,13 @@ class _Asked:
 
 @dataclass
 class _Attempt:
+    """A task, the nodes where its process died, and what was sent for it."""
+
     task: Task
-    deaths: list[str] = field(default_factory=list)
+    deaths: list[str] = field(default_factory=list)  # nodes; an empty name where it is not known
     machines: int = 0  # that were lost with it
-    where: str = ""
+    where: str = ""  # the node that it is on
+    words: str = ""  # the last ones of its process
     sent: dict[str, list[Any]] = field(default_factory=dict)  # references to "dataset" and "weights"
 
 
@@ -121,21 +110,23 @@ class RayEngine:
         self._looked = -math.inf
         self._places = 1
         self._count_places(first=True)
-        self._mailbox = ray.remote(Mailbox).options(num_cpus=0, max_restarts=-1, **_near_driver(ray)).remote()
-        self._function = ray.remote(carry_out_parcel).options(
-            num_cpus=asked.cpus,
-            num_gpus=asked.gpus,
-            resources=asked.others,
-            max_retries=0,  # the driver tries again itself, from the newest state
-            scheduling_strategy="SPREAD",
-        )
-        self._versions = _versions()
+        self._mailbox = ray.remote(Mailbox).options(num_cpus=0, max_restarts=-1, **near_driver(ray)).remote()
+        self._function = ray.remote(carry_out_parcel)
+        self._options: dict[str, Any] = {
+            "num_cpus": asked.cpus,
+            "num_gpus": asked.gpus,
+            "resources": asked.others,
+            "max_retries": 0,  # the driver tries again itself, from the newest state
+            "scheduling_strategy": "SPREAD",
+        }
+        self._versions = versions_here()
+        self._verdicts = Verdicts()
 
     @property
     def slots(self) -> int:
         """As many as the cluster takes at once, as it is now, and a few more."""
         self._count_places()
-        return max(1, math.ceil(self._places * SPARE))
+        return max(1, math.ceil(self._places * SPARE)) + len(self._verdicts)
 
     def submit(self, task: Task) -> None:
         """See :class:`levelfield.engine.Runner`."""
@@ -146,18 +137,22 @@ class RayEngine:
         deadline = math.inf if timeout is None else time.monotonic() + timeout
         events: list[Finished | Report] = []
         while not events:
+            events += self._verdicts.spoken(idle=not self._flying)
+            if events or not self._flying:
+                break
             left = deadline - time.monotonic()
-            with _one_line():
+            with one_line():
                 ready, _ = self._ray.wait(
                     list(self._flying), num_returns=1, timeout=max(0.0, min(LOOK_SECONDS, left))
                 )
                 if ready:  # and whatever else is finished by now
                     ready, _ = self._ray.wait(list(self._flying), num_returns=len(self._flying), timeout=0)
             events += self._read_mailbox()
+            before = len(self._verdicts)
             for reference in ready:
                 events += self._receive(reference, self._flying.pop(reference))
-            if left <= 0:
-                break
+            if left <= 0 or len(self._verdicts) > before:
+                break  # there is a slot more: whoever asked may have another task to try
         return events
 
     def end(self) -> None:
@@ -170,16 +165,22 @@ class RayEngine:
 
     def _send(self, attempt: _Attempt) -> None:
         parcel = pack(attempt.task)
-        with _one_line():
-            reference = self._function.remote(
-                parcel, self._mailbox, self._every, attempt.sent, self._versions
-            )
+        other = self._other_node(attempt.deaths) if attempt.deaths else None
+        function = self._function.options(**self._options | (preferring(other) if other else {}))
+        with one_line():
+            reference = function.remote(parcel, self._mailbox, self._every, attempt.sent, self._versions)
         self._flying[reference] = attempt
 
     def _receive(self, reference: Any, attempt: _Attempt) -> list[Finished | Report]:
         task = attempt.task
         try:
             answer = self._ray.get(reference)
+        except self._ray.exceptions.RayTaskError as error:  # a task's own errors are part of its answer
+            said = " ".join(str(error).strip().splitlines()[-1].split())
+            raise RunError(
+                f"machine {self._name(attempt.where) or error.ip} of the cluster cannot carry out tasks "
+                f"({said[:300]}); install there what is installed here"
+            ) from error
         except self._ray.exceptions.RayError as error:
             return self._see_to(attempt, error)
         assert isinstance(answer, Answer)
@@ -189,26 +190,29 @@ class RayEngine:
             attempt.sent[str(failure)] = self._provide(str(failure), task)
             self._send(attempt)
             return []
+        self._verdicts.works(task)
         put_in_place(answer.contents, writes=task.writes, is_whole=failure is None)
         return [finished]
 
     def _see_to(self, attempt: _Attempt, error: Exception) -> list[Finished | Report]:
-        """Try a task again whose process or machine died; in the end it is lost."""
+        """Try a task again whose process or machine died, elsewhere if it can be; in the end it is lost."""
         self._read_mailbox()
-        how = _in_words(error)
+        how = attempt.words or in_words(error)
         if isinstance(error, self._ray.exceptions.NodeDiedError) or not self._is_alive(attempt.where):
             attempt.machines += 1
         else:
-            attempt.deaths.append(f"on {attempt.where or 'a machine'}: {how}")
+            attempt.deaths.append(attempt.where)
         attempt.where = ""
-        if len(attempt.deaths) < TRIES and attempt.machines < LOST_MACHINES:
-            self._send(attempt)
-            return []
         if attempt.machines >= LOST_MACHINES:
             why = f"{attempt.machines} machines were lost while they worked on it: {how}"
+            return [Finished(attempt.task.number, error=LostTaskError(why))]
+        if len(attempt.deaths) < TRIES:
+            self._send(attempt)
         else:
-            why = f"its process died {TRIES} times, the last time {attempt.deaths[-1]}"
-        return [Finished(attempt.task.number, error=LostTaskError(why))]
+            names = dict.fromkeys(self._name(node) or "a machine" for node in attempt.deaths)
+            story = f"its process died {TRIES} times, on {' and '.join(names)}"
+            self._verdicts.lose(Lost(attempt.task, story, how))
+        return []
 
     def _read_mailbox(self) -> list[Finished | Report]:
         attempts = {attempt.task.number: attempt for attempt in self._flying.values()}
@@ -222,7 +226,9 @@ class RayEngine:
             if attempt is None:
                 continue  # of a task that is finished by now
             if kind == "began":
-                attempt.where = content
+                attempt.where, attempt.words = content, ""
+            elif kind == "words":
+                attempt.words = content
             elif kind == "files":
                 put_in_place(content, writes=attempt.task.writes, is_whole=False)
             else:
@@ -244,16 +250,29 @@ class RayEngine:
             self._put[key] = [self._ray.put(part) for part in parts]
         return self._put[key]
 
-    def _is_alive(self, machine: str) -> bool:
-        nodes = self._ray.nodes()
-        return any(node["Alive"] and _name_of(node) == machine for node in nodes) or not machine
+    def _is_alive(self, node: str) -> bool:
+        return not node or any(each["NodeID"] == node for each in self._alive())
+
+    def _other_node(self, known: list[str]) -> str | None:
+        """A node that can take a task and is none of these, if there is one."""
+        nodes = [node for node in self._alive() if self._asked.places(node["Resources"])]
+        others = [str(node["NodeID"]) for node in nodes if node["NodeID"] not in known]
+        return random.choice(others) if others else None
+
+    def _alive(self) -> list[dict[str, Any]]:
+        return [node for node in self._ray.nodes() if node["Alive"]]
+
+    def _name(self, node: str) -> str:
+        """What messages call a node; nothing if it is not known."""
+        names = (each["NodeManagerHostname"] for each in self._ray.nodes() if each["NodeID"] == node)
+        return "".join(machine_name(name, node) for name in names)
 
     def _count_places(self, *, first: bool = False) -> None:
         """How many tasks the machines that are there now take at once."""
         if time.monotonic() - self._looked < LOOK_SECONDS:
             return
         self._looked = time.monotonic()
-        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        nodes = [node["Resources"] for node in self._alive()]
         self._places = sum(self._asked.places(node) for node in nodes)
         if first and self._places == 0:
             most = {name: max(node.get(name, 0.0) for node in nodes) for name in self._asked.all()}
@@ -266,134 +285,3 @@ class RayEngine:
                 f"{option}: a run asks for {self._asked.all()[name]:g} {name}, but no machine of the cluster "
                 f"has more than {most[name]:g}; lower it"
             )
-
-
-def carry_out_parcel(
-    parcel: Parcel, mailbox: Any, every: float, sent: dict[str, list[Any]], versions: dict[str, str]
-) -> Answer:
-    """In a process of the cluster: carry out a task; see :func:`levelfield.engine._parcel.open_parcel`."""
-    import ray
-
-    node = ray.get_runtime_context().get_node_id()
-    here = f"{platform.node()} ({node[:8]})"
-    mailbox.put.remote("began", parcel.number, here)
-    different = [f"{name} {_versions()[name]}" for name in versions if _versions()[name] != versions[name]]
-    if different:
-        wanted = ", ".join(f"{name} {versions[name]}" for name in versions)
-        problem = f"machine {here} has {', '.join(different)}, the driver {wanted}; install the same versions"
-        return Answer(packed(Finished(parcel.number, error=RunError(problem))), {})
-    last = 0.0
-
-    def tell(done: int, total: int) -> None:
-        nonlocal last
-        if time.monotonic() - last > REPORT_EVERY:
-            last = time.monotonic()
-            mailbox.put.remote("report", parcel.number, (done, total))
-
-    def keep(contents: Contents) -> None:
-        mailbox.put.remote("files", parcel.number, contents)
-
-    def fetch(what: str) -> Iterator[Contents]:
-        if what not in sent:
-            raise NotHereError(what)
-        for reference in sent[what]:
-            yield ray.get(reference)
-
-    return open_parcel(parcel, tell=tell, keep=keep, every=every, fetch=fetch)
-
-
-def _versions() -> dict[str, str]:
-    """What decides the bits of a run and can be installed: it must be the same on all machines."""
-    found = {name: _version(name) for name in SAME_EVERYWHERE}
-    return {"python": platform.python_version(), **found}
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "(none)"
-
-
-def _import_ray() -> ModuleType:
-    # For a cluster that is started here: Ray's workers would else give way to every other process.
-    os.environ.setdefault("RAY_worker_niceness", "0")
-    try:
-        import ray
-    except ImportError as error:
-        raise UsageError(
-            "engine ray needs the package ray; install it with pip install 'levelfield[ray]', here and on "
-            "the machines of the cluster"
-        ) from error
-    module: ModuleType = ray
-    return module
-
-
-@contextmanager
-def _connected(ray: ModuleType, address: str) -> Iterator[None]:
-    """Join a cluster, or start one; the package's code goes along."""
-    code = {"py_modules": [str(Path(levelfield.__file__).parent)]}
-    options: dict[str, Any] = (
-        {"num_cpus": available_cores(), "include_dashboard": False} if address == "local" else {}
-    )
-    _check_reachable(address)
-    try:
-        ray.init(address=address, runtime_env=code, log_to_driver=False, logging_level="ERROR", **options)
-    except (ConnectionError, RuntimeError, OSError, ValueError, TimeoutError) as error:
-        reason = " ".join(str(error).split())[:300]
-        raise RunError(
-            f"cannot join the Ray cluster at {address} ({reason}); start one with `ray start --head`, or set "
-            "engine.address"
-        ) from error
-    try:
-        yield
-    finally:
-        ray.shutdown()
-
-
-def _check_reachable(address: str) -> None:
-    """Refuse an address where nobody listens at once: Ray itself would try for minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not host or not port.isdigit():
-        return
-    try:
-        socket.create_connection((host, int(port)), timeout=REACH_SECONDS).close()
-    except (OSError, OverflowError) as error:
-        raise RunError(
-            f"cannot join the Ray cluster at {address} ({error}); start one with `ray start --head`, or set "
-            "engine.address"
-        ) from error
-
-
-@contextmanager
-def _one_line() -> Iterator[None]:
-    """A cluster that is gone, in one line."""
-    import ray
-
-    try:
-        yield
-    except (ray.exceptions.RaySystemError, ConnectionError) as error:
-        raise RunError(
-            f"the Ray cluster cannot be reached any more ({_in_words(error)}); give the same command again: "
-            "finished runs and saved states are kept"
-        ) from error
-
-
-def _near_driver(ray: ModuleType) -> dict[str, Any]:
-    """Where the mailbox is put: on the driver's own machine, if that belongs to the cluster."""
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-    try:
-        node = ray.get_runtime_context().get_node_id()
-    except Exception:  # a driver outside of the cluster has no node
-        return {}
-    return {"scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=True)}
-
-
-def _name_of(node: dict[str, Any]) -> str:
-    return f"{node['NodeManagerHostname']} ({node['NodeID'][:8]})"
-
-
-def _in_words(error: Exception) -> str:
-    """The first sentence of what Ray says."""
-    return " ".join(str(error).split()).partition(". ")[0][:300]

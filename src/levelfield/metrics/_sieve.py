@@ -84,8 +84,8 @@ def search(task: Task, rows: Tensor) -> Iterator[tuple[Tensor, Hits]]:
 
 def _is_deep(task: Task, relevant: Tensor) -> bool:
     """Whether so many items matter that the sieve would keep a good part of the gallery."""
-    chunks = len(task.gallery) // CHUNK
-    return any(int(deep.max()) > chunks // 2 and not first for deep, first in task.depths(relevant))
+    most = min(task.ranked_items // 4, MOST_CANDIDATES // len(relevant))
+    return any(int(deep.max()) > most and not first for deep, first in task.depths(relevant))
 
 
 def _hits_by_sieve(task: Task, block: Tensor, out: Tensor) -> Hits | None:
@@ -95,7 +95,7 @@ def _hits_by_sieve(task: Task, block: Tensor, out: Tensor) -> Hits | None:
     peaks = similarities.view(len(block), -1, CHUNK).amax(2)
     floor = _floor(task, block, similarities, peaks) - slack
     row, item, similarity = _above(similarities, peaks, floor)
-    if len(row) > MOST_CANDIDATES:
+    if len(row) > min(MOST_CANDIDATES, out.numel() // 3):
         return None
     query = block[row]
     is_hit = relevance.items[item] == relevance.queries[query]
@@ -125,8 +125,10 @@ def _floor(task: Task, block: Tensor, similarities: Tensor, peaks: Tensor) -> Te
     floor = torch.full_like(best, torch.inf)
     for deep, first in task.depths(task.relevance.relevant[block]):
         lowest = best if first else worst
-        if int(deep.max()) <= peaks.shape[1]:  # the k-th largest peak bounds the k-th largest item from below
-            lowest = torch.maximum(lowest, nth_largest(peaks, deep))
+        # The k-th largest peak bounds the k-th largest item from below: well, where there are many more peaks.
+        few = int(deep.max()) <= peaks.shape[1] // 2
+        if few or not first:
+            lowest = torch.maximum(lowest, nth_largest(peaks if few else similarities, deep))
         floor = torch.minimum(floor, lowest)
     return floor
 

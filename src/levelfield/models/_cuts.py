@@ -150,6 +150,9 @@ def list_cuts(trunk: Trunk, *, image_size: int, channels: int = 3) -> list[Cut]:
 
     Of several cuts that leave the same parameters to train, only the last is listed: it costs least.
 
+    Raises:
+        UsageError: The trunk does not take such images.
+
     Example:
         >>> from levelfield import models
         >>> trunk = models.create_trunk("conv4", in_channels=1, width=8)
@@ -162,8 +165,15 @@ def list_cuts(trunk: Trunk, *, image_size: int, channels: int = 3) -> list[Cut]:
         return []
     image = trunk.prepare(torch.zeros(1, channels, image_size, image_size))
     cost = Cost(network, traced.graph)
-    with mode_of(network, training=False):
-        cost.run(image)
+    try:
+        with mode_of(network, training=False):
+            cost.run(image)
+    except Exception as error:  # forward() can raise anything
+        wanted = f"images of {channels} x {image_size} x {image_size}"
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UsageError(
+            f"trunk {trunk.name} does not take {wanted} ({first}); give --size, if it takes others"
+        ) from error
     total = sum(parameter.numel() for parameter in network.parameters())
     cuts: dict[int, Cut] = {}
     for node, name in possible_cuts(traced, network).items():

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.errors import RunError
+from levelfield.hubs import no_vain_retries
 from levelfield.models import registry
-from levelfield.models._download import no_vain_retries
 from levelfield.models._trunk import Trunk, TrunkCard
 from levelfield.models.timm_family import timm_trunk
 from levelfield.registry import Entry

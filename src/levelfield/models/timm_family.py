@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from levelfield.errors import UsageError, did_you_mean
+from levelfield.hubs import no_vain_retries
 from levelfield.models import registry
-from levelfield.models._download import no_vain_retries
 from levelfield.models._trunk import InputRecipe, StateDict, Trunk, TrunkCard
 from levelfield.registry import Entry, package_source
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from levelfield.compare import Comparison, collect
 from levelfield.config import Experiment
-from levelfield.errors import UsageError
+from levelfield.errors import UsageError, did_you_mean
 from levelfield.protocol._progress import Progress
 from levelfield.protocol._run import run
 from levelfield.records import SETTINGS, Store
@@ -54,6 +54,7 @@ def reproduce(
     folder: str | Path,
     out: str | Path | None = None,
     *,
+    methods: Sequence[str] = (),
     root: Path | None = None,
     plugins: tuple[Path, ...] = (),
     workers: int = 1,
@@ -63,8 +64,9 @@ def reproduce(
     """Carry out the experiment of ``folder`` again, and compare.
 
     Args:
-        folder: What ``levelfield run`` wrote, with all reruns finished.
+        folder: What ``levelfield run`` or ``levelfield archive`` wrote, with all reruns finished.
         out: A fresh folder; beside the first with "-reproduced" by default. An unfinished one goes on.
+        methods: Only these of its methods, which take no other's time; all by default.
         root: Where the dataset lies here.
         plugins: The user's own files; records do not hold them.
         workers: Processes.
@@ -74,10 +76,14 @@ def reproduce(
     first = Path(folder)
     before = collect(first)
     _check_finished(before)
+    before = _only(before, methods)
     second = Path(out) if out is not None else first.with_name(f"{first.name}-reproduced")
     if second.resolve() == first.resolve():
         raise UsageError(f"{second} is the experiment itself; choose another --out folder")
     experiment = recorded_experiment(first, root=root, plugins=plugins, workers=workers, device=device)
+    wanted = {result.method for result in before.trained}
+    kept = tuple(method for method in experiment.methods if method.name in wanted)
+    experiment = experiment.model_copy(update={"methods": kept})
     run(experiment, second, progress=progress)
     after = collect(second)
     return Reproduction(
@@ -107,6 +113,16 @@ def recorded_experiment(
         "device": device or max(recorded.get("device", ()), default="cpu"),
     }
     return Experiment.model_validate(values)
+
+
+def _only(comparison: Comparison, methods: Sequence[str]) -> Comparison:
+    """The comparison of these methods and the baseline; of all if none is named."""
+    names = [result.method for result in comparison.trained]
+    for method in methods:
+        if method not in names:
+            raise UsageError(f'the experiment has no method "{method}"{did_you_mean(method, names)}')
+    kept = {comparison.baseline, *(methods or names)}
+    return replace(comparison, results=tuple(r for r in comparison.results if r.method in kept))
 
 
 def _check_finished(comparison: Comparison) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from levelfield import metrics
 from levelfield.config import Experiment
 from levelfield.engine import Runner, TorchrunEngine, create, is_chief, started_by_torchrun
-from levelfield.errors import RunError
+from levelfield.errors import RunError, UsageError
 from levelfield.methods import Method
 from levelfield.protocol._confirm import Gate, baseline_specs, feature_jobs, score_flow, train_flow
 from levelfield.protocol._flow import Flow, Jobs, Until
@@ -22,7 +22,7 @@ from levelfield.protocol._proposals import budget
 from levelfield.protocol._resolve import Resolved, resolve
 from levelfield.protocol._schedule import Schedule
 from levelfield.protocol._search import search_flow, search_id
-from levelfield.protocol.guard import record_feedback
+from levelfield.protocol.guard import record_feedback, seal_scores
 from levelfield.records import (
     Index,
     Measure,
@@ -57,6 +57,10 @@ def run(
     store = Store(root.absolute())  # jobs name their files wherever they are carried out
     resolved = resolve(experiment)
     if started_by_torchrun():
+        if experiment.engine.name not in ("local", "torchrun"):
+            raise UsageError(
+                f"torchrun cannot start engine {experiment.engine.name}; start it without torchrun"
+            )
         with TorchrunEngine([run_job]).open() as ranks:
             if is_chief():
                 _carry_out(resolved, store, ranks, progress, search_only=search_only)
@@ -94,6 +98,7 @@ def _carry_out(
         if search_only:
             _write_index(store, resolved, _selections(resolved, gate))
             return
+        seal_scores(store)
         Schedule(engine, board).run([gallery_flow(resolved, gate.frozen[baseline], store)])
 
 

@@ -25,7 +25,7 @@ from levelfield.protocol._neighbours import to_look_at
 from levelfield.protocol._reranking import reranked
 from levelfield.protocol._resolve import metric_source
 from levelfield.protocol.guard import TestPermit, test_view
-from levelfield.records import Reranked, Rerun, RunFolder, RunSpec, write_rerun
+from levelfield.records import CLASSES, SPECTRUM, Reranked, Rerun, RunFolder, RunSpec, write_rerun
 from levelfield.train import (
     Resources,
     build_embedder,
@@ -37,9 +37,6 @@ from levelfield.train import (
     trunk_features,
 )
 from levelfield.train.checkpoint import load_best_weights
-
-SPECTRUM = "spectrum"
-CLASSES = "classes"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ ledger, which every report shows. Whoever loads test images shows the permit, an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from levelfield.records import (
     MORE_RERUNS,
     MORE_SEARCHES,
     PICTURES,
+    SEALED,
     DataIdentity,
     LedgerLine,
     PluginIdentity,
@@ -29,6 +30,8 @@ from levelfield.records import (
     now,
     read_ledger,
     read_selection,
+    seal_of,
+    seals,
 )
 from levelfield.registry import loaded_plugins
 from levelfield.train import Resources
@@ -132,7 +135,29 @@ def record_feedback(store: Store) -> None:
         _note(store, "all", "", FEEDBACK)
 
 
-def _note(store: Store, method: str, selection: str, event: str, *, reruns: tuple[int, ...] = ()) -> None:
+def seal_scores(store: Store) -> None:
+    """Note the hash of every score that was computed since the last seal, in one line for all."""
+    _, waiting = seals(store.ledger())
+    folder = store.root / "confirmations"
+    found = {
+        name: seal_of(folder / name)
+        for json_name in waiting
+        for name in (json_name, json_name.replace(".json", ".safetensors"))
+        if (folder / name).exists()  # a rerun that failed has no values per query
+    }
+    if found:
+        _note(store, "all", "", SEALED, sealed=found)
+
+
+def _note(
+    store: Store,
+    method: str,
+    selection: str,
+    event: str,
+    *,
+    reruns: tuple[int, ...] = (),
+    sealed: Mapping[str, str] | None = None,
+) -> None:
     here = environment()
     store.append_ledger(
         LedgerLine(
@@ -144,6 +169,7 @@ def _note(store: Store, method: str, selection: str, event: str, *, reruns: tupl
             event=event,
             reruns=reruns,
             plugins=loaded_plugins(),
+            sealed=dict(sealed or {}),
         )
     )
 

@@ -1,6 +1,7 @@
 """Records: what things are called, what is written of them, and how it is read again. Never imports torch."""
 
 from levelfield.files import write_bytes, write_json, write_text
+from levelfield.records._arrays import CLASSES, QUERIES_PER_CLASS, SPECTRUM, class_means, open_arrays
 from levelfield.records._digest import digest
 from levelfield.records._gallery import (
     LOOK_MAP_ROWS,
@@ -33,6 +34,7 @@ from levelfield.records._models import (
     MORE_RERUNS,
     MORE_SEARCHES,
     PICTURES,
+    SEALED,
     SETTINGS,
     Environment,
     EpochLine,
@@ -55,10 +57,12 @@ from levelfield.records._models import (
 from levelfield.records._provenance import environment, now
 from levelfield.records._run import RunFolder
 from levelfield.records._scope import IDENTITY, Scope, scope_table
+from levelfield.records._seal import seal_of, seals
 from levelfield.records._select import select
 from levelfield.records._store import SEARCH_LUCK_FILE, Store, read_ledger, read_selection, write_rerun
 
 __all__ = [
+    "CLASSES",
     "FEEDBACK",
     "IDENTITY",
     "IMAGE_ALGORITHM",
@@ -70,9 +74,12 @@ __all__ = [
     "MORE_RERUNS",
     "MORE_SEARCHES",
     "PICTURES",
+    "QUERIES_PER_CLASS",
     "SCHEMA_VERSION",
+    "SEALED",
     "SEARCH_LUCK_FILE",
     "SETTINGS",
+    "SPECTRUM",
     "DataIdentity",
     "EmbeddingMap",
     "Environment",
@@ -104,15 +111,19 @@ __all__ = [
     "Store",
     "Trial",
     "TrunkIdentity",
+    "class_means",
     "digest",
     "environment",
     "experiment_record",
     "feature_id",
     "now",
+    "open_arrays",
     "read_ledger",
     "read_selection",
     "rows_digest",
     "scope_table",
+    "seal_of",
+    "seals",
     "select",
     "space_record",
     "write_bytes",

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 # Arrays of a method's first rerun, beside its values per query: rows of the test images.
+LOOK = "look."  # what their names begin with
 LOOK_QUERIES, LOOK_NEIGHBOURS, LOOK_SIMILARITIES = "look.queries", "look.neighbours", "look.similarities"
 LOOK_MAP_ROWS, LOOK_MAP_VECTORS = "look.map_rows", "look.map_vectors"
 Why = Literal["random", "hardest", "differs"]

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
 
 from levelfield.config import Experiment, Scalar
 from levelfield.records._digest import digest
@@ -244,6 +253,7 @@ FEEDBACK = "leaky: search and selection are shown the test set"  # events of the
 MORE_RERUNS = "reruns added after a look"
 MORE_SEARCHES = "search added after a look"
 PICTURES = "opened for pictures"
+SEALED = "scores sealed"
 
 
 class LedgerLine(Record):
@@ -258,6 +268,8 @@ class LedgerLine(Record):
         event: Why.
         reruns: Which reruns it was opened for.
         plugins: The hash of each plug-in that was loaded.
+        sealed: The hash of each file of scores that was computed since the last seal, by its path in
+            ``confirmations``. Lines without are written, and hashed, as before there were seals.
         previous: The hash of the line before; empty in the first line, and in ledgers of schema 1.
     """
 
@@ -269,7 +281,13 @@ class LedgerLine(Record):
     event: str
     reruns: tuple[int, ...] = ()
     plugins: dict[str, str] = Field(default_factory=dict)
+    sealed: dict[str, str] = Field(default_factory=dict)
     previous: str = ""
+
+    @model_serializer(mode="wrap")
+    def _without_no_seal(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = handler(self)
+        return {name: value for name, value in values.items() if name != "sealed" or value}
 
     @property
     def line_id(self) -> str:
@@ -282,6 +300,10 @@ class LedgerHead(Record):
 
     lines: int = Field(ge=1)
     last: str
+
+    def fits(self, ledger: Sequence[LedgerLine]) -> bool:
+        """Whether the ledger has all lines that were counted, and the last of them is the one that was."""
+        return len(ledger) >= self.lines and ledger[self.lines - 1].line_id == self.last
 
 
 class SearchLuck(Record):

@@ -27,6 +27,7 @@ from levelfield.records._run import RunFolder
 
 READABLE_VERSIONS = (1, SCHEMA_VERSION)
 SEARCH_LUCK_FILE = "search-luck.json"
+RESTORE = "restore it from a copy, or begin with a new --out folder"
 
 
 class Store:
@@ -235,24 +236,34 @@ class Store:
         return read_ledger(self.ledger_file)
 
     def append_ledger(self, line: LedgerLine) -> None:
-        """Note an opening of the test set, chained to the line before; the head holds the length."""
-        before = self.ledger()
+        """Note an opening of the test set, chained to the line before; the head holds the length.
+
+        A ledger that was cut or edited is not added to: the new head would hide it.
+        """
+        before, head = self.ledger(), self.ledger_head()
+        if head is None and len(before) > 1:  # a kill may leave one line that no head counts
+            raise RunError(f"{self.ledger_head_file} is missing: {RESTORE}")
+        if head is not None and not head.fits(before):
+            raise RunError(f"{self.ledger_file} is not what was written: it was cut or edited; {RESTORE}")
         chained = line.model_copy(update={"previous": before[-1].line_id if before else ""})
         files.append_line(self.ledger_file, chained.model_dump(mode="json"))
         head = LedgerHead(lines=len(before) + 1, last=chained.line_id)
-        files.write_json(self.root / "ledger.head.json", head.model_dump(mode="json"))
+        files.write_json(self.ledger_head_file, head.model_dump(mode="json"))
+
+    @property
+    def ledger_head_file(self) -> Path:
+        """How long the ledger is."""
+        return self.root / "ledger.head.json"
 
     def ledger_head(self) -> LedgerHead | None:
         """How many lines the ledger has, and the hash of the last one; None if nothing was opened."""
-        file = self.root / "ledger.head.json"
+        file = self.ledger_head_file
         if not file.exists():
             return None
         try:
             return read_record(LedgerHead, file)
         except RunError as error:  # unlike other records it cannot be computed again
-            raise RunError(
-                f"{file} is damaged: restore it from a copy; it says how long the ledger was"
-            ) from error
+            raise RunError(f"{file}, which says how long the ledger is, is damaged: {RESTORE}") from error
 
     def search_luck_nearby(self) -> list[SearchLuck]:
         """What studies of search luck found whose folders lie beside this one: runs/study-search-luck."""
@@ -286,7 +297,10 @@ def read_selection(file: Path) -> Selection:
 
 def read_ledger(file: Path) -> list[LedgerLine]:
     """The lines of a ledger; none if there is no such file."""
-    return [parse(LedgerLine, line, file) for line in files.read_lines(file)]
+    try:
+        return [parse(LedgerLine, line, file) for line in files.read_lines(file)]
+    except RunError as error:  # to remove a line, or the file, would leave a gap that nobody can explain
+        raise RunError(f"{str(error).partition(';')[0]}; {RESTORE}") from error
 
 
 def write_rerun(file: Path, rerun: Rerun) -> None:

@@ -53,7 +53,8 @@ def means_table(evidence: Evidence) -> Table:
     for method in evidence.means:
         interval = results[method].interval(evidence.setting, evidence.metric)
         emphasis: Emphasis = "alike" if method in leaders else ""
-        rows.append([method, score(interval, evidence.measure, emphasis), interval.n])
+        reruns = len(results[method].scores[evidence.setting][evidence.metric])
+        rows.append([method, score(interval, evidence.measure, emphasis), reruns])
     return Table.of(["method", "mean", "reruns"], rows)
 
 

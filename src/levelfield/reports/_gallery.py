@@ -15,6 +15,8 @@ from levelfield.records import EmbeddingMap, Gallery, Store
 from levelfield.reports.figures import Axis, Panel, PanelChart, Trace
 from levelfield.reports.pages import PointPictures, data_block, encoded_pictures, plot
 
+MOST_METHODS = 6  # whose answers are all shown at once unless somebody asks for it
+
 
 def gallery_section(evidence: Evidence) -> dict[str, Any] | None:
     """What the template needs to show the gallery; None if none is kept."""
@@ -29,6 +31,7 @@ def gallery_section(evidence: Evidence) -> dict[str, Any] | None:
     content = {
         "queries": [query.model_dump(mode="json") for query in gallery.queries],
         "methods": methods,
+        "few": [*list(methods)[:3], evidence.comparison.baseline],
         "labels": {row: labels[row] for row in sorted(used)},
         "names": {label: gallery.class_names[label] for label in {labels[row] for row in used}},
     }
@@ -37,6 +40,7 @@ def gallery_section(evidence: Evidence) -> dict[str, Any] | None:
     return {
         "record": gallery,
         "methods": list(methods),
+        "few": len(methods) > MOST_METHODS,
         "measure": "" if measure is None else measure.label,
         "data": data_block(content),
         "pictures": data_block(encoded_pictures(pictures), name="pictures"),

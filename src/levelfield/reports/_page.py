@@ -13,7 +13,7 @@ from levelfield.records import Store, experiment_record, write_text
 from levelfield.reports._beside_table import beside_tables
 from levelfield.reports._classes import classes_table, confusions_table
 from levelfield.reports._comparison import pairs_table
-from levelfield.reports._figures import page_charts, search_charts, structure_charts
+from levelfield.reports._figures import differences_diagram, page_charts, search_charts, structure_charts
 from levelfield.reports._gallery import gallery_section
 from levelfield.reports._results_table import (
     caption,
@@ -27,7 +27,7 @@ from levelfield.reports._results_table import (
     warnings,
 )
 from levelfield.reports._trust import budget_table, conclusions, surroundings_table
-from levelfield.reports.pages import ASSETS, asset, plot, render_page
+from levelfield.reports.pages import ASSETS, asset, drawing, plot, render_page
 
 
 def write_report(root: str | Path, *, evidence: Evidence | None = None, assets: bool = False) -> Path:
@@ -110,6 +110,7 @@ def render_report(evidence: Evidence, *, assets: str | None = None, home: str = 
 def _findings(evidence: Evidence) -> dict[str, Any]:
     """The sentences: what is known of the best first, then all other pairs."""
     best = next(iter(evidence.means), None)
+    diagram = differences_diagram(evidence)
     about_best = [finding for finding in evidence.findings if finding.first == best]
     others = [finding for finding in evidence.findings if finding.first != best]
     return {
@@ -117,6 +118,7 @@ def _findings(evidence: Evidence) -> dict[str, Any]:
         "points": evidence.measure.unit == "percent",
         "best": [(finding.verdict, finding.sentence) for finding in about_best],
         "others": [(finding.verdict, finding.sentence) for finding in others],
+        "diagram": None if diagram is None else drawing(diagram),
         "caveats": evidence.caveats,
     }
 

@@ -50,7 +50,7 @@ def _answer(power: Power, wanted: str) -> str:
     if power.budget is None:
         return (
             f"No number of reruns or searches finds {wanted} on these {power.classes} classes: "
-            "that takes a larger test set, or fewer methods."
+            f"that takes a larger test set{', or fewer methods' if power.methods > 2 else ''}."
         )
     searches = f"{power.budget.repeats} searches with " if power.budget.repeats > 1 else ""
     return f"To find {wanted}: {searches}{power.budget.reruns} reruns per method are the cheapest way."

@@ -75,7 +75,8 @@ def _best(comparison: Comparison, setting: str, measure: Measure) -> set[str]:
 
 def _note(comparison: Comparison, result: Result) -> str:
     if result.method == comparison.baseline:
-        return "before training"
+        starts = comparison.baseline == "pretrained" and comparison.experiment.head.init == "pca"
+        return "before training: epoch 0 of every method" if starts else "before training"
     failed = [repeat.selection.failed for repeat in result.repeats if repeat.selection.failed]
     if len(failed) == len(result.repeats):
         return failed[0]
@@ -162,11 +163,17 @@ def results_json(comparison: Comparison) -> dict[str, Any]:
 def selections_table(comparison: Comparison) -> Table:
     """What each method's search chose, and how it did in validation."""
     measure = comparison.measures[comparison.experiment.training.metric]
+    several = comparison.experiment.search.repeats > 1
     rows = []
-    for result, repeat in ((r, repeat) for r in comparison.trained for repeat in r.repeats):
-        chosen, epoch = repeat.selection, result.mean_best_epoch
+    for result, number, repeat in (
+        (r, n, repeat) for r in comparison.trained for n, repeat in enumerate(r.repeats)
+    ):
+        chosen = repeat.selection
+        epochs = [epoch for rerun in repeat.scored for epoch in rerun.best_epochs]
+        epoch = sum(epochs) / len(epochs) if epochs else None
         cells = (
             Cell(result.method),
+            *([plain(number + 1)] if several else []),
             Cell(shown_hyperparameters(chosen.hyperparameters, ", ") or "none to search"),
             plain(None if chosen.trial is None else chosen.trial + 1),
             Cell("" if chosen.score is None else measure.shown(chosen.score), value=chosen.score),
@@ -174,7 +181,12 @@ def selections_table(comparison: Comparison) -> Table:
         )
         rows.append(Row(cells))
     heads = ("trial", f"validation {measure.label}", "best epoch")
-    columns = (Column("method", left=True), Column("hyperparameters", left=True), *map(Column, heads))
+    columns = (
+        Column("method", left=True),
+        *([Column("search")] if several else []),
+        Column("hyperparameters", left=True),
+        *map(Column, heads),
+    )
     return Table(columns, tuple(rows))
 
 

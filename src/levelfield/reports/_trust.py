@@ -37,10 +37,13 @@ def conclusions(evidence: Evidence, findings: list[str]) -> tuple[list[str], lis
         can.append(f"{leaders[0]} is the only one that no other was found better than.")
     elif leaders:
         can.append(f"No method was found better than {', '.join(leaders[:-1])} or {leaders[-1]}.")
-    undecided = len(evidence.findings) - len(decided)
+    equivalent = sum(f.verdict == "equivalent" for f in evidence.findings)
+    if equivalent:
+        can.append(f"In {equivalent} pairs the two are equivalent: surely closer than what matters.")
+    undecided = len(evidence.findings) - len(decided) - equivalent
     if undecided:
         cannot.append(
-            f"That the methods of the other {undecided} pairs are equal: undecided is no proof of equality."
+            f"That the methods of the {undecided} undecided pairs are equal: it is no proof of equality."
         )
     cannot += [f"More than this allows: {caveat}" for caveat in evidence.caveats]
     if comparison.leaky:

@@ -8,7 +8,7 @@ from pathlib import Path
 from levelfield.compare import verify, weigh
 from levelfield.records import Store
 from levelfield.reports._comparison import pairs_table
-from levelfield.reports._results_table import results_lines, results_markdown
+from levelfield.reports._results_table import results_lines, results_markdown, results_table
 
 
 def verify_folder(root: str | Path) -> list[str]:
@@ -19,6 +19,7 @@ def verify_folder(root: str | Path) -> list[str]:
     expected = {
         "results.csv": results_lines(comparison).csv(),
         "results.md": results_markdown(comparison, evidence.leaders),
+        "results.tex": results_table(comparison, evidence.leaders).latex(),
         "pairs.csv": pairs_table(evidence).csv(),
     }
     for name, text in expected.items():

@@ -10,12 +10,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 from markupsafe import Markup
 
-from levelfield.reports.figures import BarChart, Chart, ContourChart, MatrixChart, PanelChart, interactive
+from levelfield.reports.figures import (
+    BarChart,
+    Chart,
+    ContourChart,
+    MatrixChart,
+    PanelChart,
+    interactive,
+    svg_text,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PLOTLY = "plotly-basic.min.js"
 
@@ -172,6 +183,14 @@ def _matrix_cell(value: float) -> Markup:
     fade = round(255 - 130 * min(1.0, abs(value)))
     colour = f"{fade} {fade + (255 - fade) // 3} 255" if value > 0 else f"255 {fade} {fade}"
     return Markup('<td style="--cell: {}">{}</td>').format(colour, f"{value:.2f}")
+
+
+def drawing(figure: Figure) -> Markup:
+    """A matplotlib figure as a piece of a page: SVG, whose names matplotlib has escaped."""
+    svg = svg_text(figure)
+    return Markup('<div class="diagram" tabindex="0" role="img" aria-label="{}">{}</div>').format(
+        figure.axes[0].get_title(), Markup(svg[svg.index("<svg") :])
+    )
 
 
 def region(content: Markup, label: str) -> Markup:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from levelfield.stats._diagram import critical_difference_diagram
+from levelfield.stats._agreement import Agreement, rank_agreement
+from levelfield.stats._diagram import critical_difference_diagram, group_diagram
 from levelfield.stats._effects import cliffs_delta, cohens_d
 from levelfield.stats._friedman import Friedman, friedman
 from levelfield.stats._holm import holm
@@ -16,6 +17,7 @@ from levelfield.stats._repetition import RepeatedNumber, RepeatVerdict, compare_
 from levelfield.stats._table import ScoreTable, rerun_table, score_table
 
 __all__ = [
+    "Agreement",
     "Budget",
     "Components",
     "Estimate",
@@ -36,9 +38,11 @@ __all__ = [
     "critical_difference_diagram",
     "detectable_difference",
     "friedman",
+    "group_diagram",
     "holm",
     "judge",
     "moderated",
+    "rank_agreement",
     "ranks",
     "rerun_table",
     "score_table",

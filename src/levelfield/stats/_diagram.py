@@ -1,14 +1,18 @@
-"""The critical-difference diagram: mean ranks on a line, bars over what cannot be told apart."""
+"""Diagrams of who cannot be told apart: methods on a line, bars over those that are not distinguishable."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from levelfield.stats._friedman import Friedman
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+STEP, BAR = 0.5, 0.3  # heights of a name and of a bar
 
 
 def critical_difference_diagram(result: Friedman) -> Figure:
@@ -20,45 +24,77 @@ def critical_difference_diagram(result: Friedman) -> Figure:
         >>> critical_difference_diagram(result).axes[0].get_title()
         'Mean rank over 5 cases; a bar joins methods that are not distinguishable (CD = 1.48, alpha = 0.05)'
     """
+    last = len(result.mean_ranks)
+    title = (
+        f"Mean rank over {result.cases} cases; a bar joins methods that are not distinguishable "
+        f"(CD = {result.critical_difference:.2f}, alpha = {result.alpha:g})"
+    )
+    figure = group_diagram(
+        result.mean_ranks,
+        result.groups,
+        ends=(1.0, float(last)),
+        ticks={float(rank): str(rank) for rank in range(1, last + 1)},
+        title=title,
+    )
+    share = result.critical_difference / (last - 1)
+    if share <= 1:  # a longer one cannot be drawn: then nothing can be told apart
+        axes = figure.axes[0]
+        axes.set_ylim(top=1.4)
+        axes.plot([0, share], [0.95, 0.95], color="black", lw=2)
+        axes.text(share / 2, 1.0, "CD", ha="center", va="bottom", fontsize=9)
+    return figure
+
+
+def group_diagram(
+    places: Mapping[str, float],
+    groups: Sequence[Sequence[str]],
+    *,
+    ends: tuple[float, float],
+    ticks: Mapping[float, str],
+    title: str,
+    digits: int = 2,
+) -> Figure:
+    """Draw methods on a line and a bar over each group, as a matplotlib figure.
+
+    Args:
+        places: Where each method stands, best first.
+        groups: Neighbours in that order, from the first to the last of each bar.
+        ends: The left and the right end of the line.
+        ticks: What is written along it.
+        title: What stands above.
+        digits: Of a place, behind the method's name.
+    """
     from matplotlib.figure import Figure
 
-    methods = list(result.mean_ranks)
+    def at(value: float) -> float:
+        return (value - ends[0]) / ((ends[1] - ends[0]) or 1.0)
+
+    methods = list(places)
     left = methods[: math.ceil(len(methods) / 2)]
-    right = methods[len(left) :]
-    bars = result.groups
-    step = 0.5
-    depth = step * (len(left) + 1) + 0.3 * len(bars)
+    depth = STEP * (len(left) + 1) + BAR * len(groups)
     figure = Figure(figsize=(9, 1.2 + 0.55 * depth), layout="constrained")
     axes = figure.add_subplot()
-    low, high = 1, len(methods)
-    axes.set_xlim(low - 1.2, high + 1.2)
-    axes.set_ylim(-depth, 1.4)
+    axes.set_xlim(-0.06, 1.06)
+    axes.set_ylim(-depth, 0.8)
     axes.axis("off")
-    axes.set_title(
-        f"Mean rank over {result.cases} cases; a bar joins methods that are not distinguishable "
-        f"(CD = {result.critical_difference:.2f}, alpha = {result.alpha:g})",
-        fontsize=9,
-    )
-    axes.plot([low, high], [0, 0], color="black", lw=1)
-    for rank in range(low, high + 1):
-        axes.plot([rank, rank], [0, 0.12], color="black", lw=1)
-        axes.text(rank, 0.18, str(rank), ha="center", va="bottom", fontsize=9)
-    axes.plot([low, low + result.critical_difference], [0.95, 0.95], color="black", lw=2)
-    axes.text(low + result.critical_difference / 2, 1.0, "CD", ha="center", va="bottom", fontsize=9)
-
-    for level, group in enumerate(bars):
-        ends = [result.mean_ranks[group[0]] - 0.04, result.mean_ranks[group[-1]] + 0.04]
-        bar = -0.2 - 0.3 * level
-        axes.plot(ends, [bar, bar], color="tab:red", lw=4, solid_capstyle="butt")
-
-    under = -0.3 * len(bars)
-    for side, names in (("left", left), ("right", right[::-1])):
-        edge = low - 0.15 if side == "left" else high + 0.15
-        for number, method in enumerate(names):
-            mean, height = result.mean_ranks[method], under - step * (number + 1)
-            axes.plot([mean, mean, edge], [0, height, height], color="gray", lw=0.8)
-            label = f"{method} ({mean:.2f})"
-            shift = -0.05 if side == "left" else 0.05
-            align = "right" if side == "left" else "left"
-            axes.text(edge + shift, height, label, ha=align, va="center", fontsize=9)
+    axes.set_title(title, fontsize=9)
+    axes.plot([0, 1], [0, 0], color="black", lw=1)
+    for value, words in ticks.items():
+        axes.plot([at(value), at(value)], [0, 0.12], color="black", lw=1)
+        axes.text(at(value), 0.18, words, ha="center", va="bottom", fontsize=9)
+    for level, group in enumerate(groups):
+        joined = [at(places[group[0]]) - 0.004, at(places[group[-1]]) + 0.004]
+        bar = -0.2 - BAR * level
+        axes.plot(joined, [bar, bar], color="tab:red", lw=4, solid_capstyle="butt")
+    _names(axes, {m: (at(v), f"{m} ({v:.{digits}f})") for m, v in places.items()}, left, -BAR * len(groups))
     return figure
+
+
+def _names(axes: Axes, names: Mapping[str, tuple[float, str]], left: Sequence[str], under: float) -> None:
+    """The better half on the left, best on top; the other half on the right, worst on top."""
+    right = [method for method in reversed(names) if method not in left]
+    for side, edge, outwards, align in ((left, -0.01, -0.004, "right"), (right, 1.01, 0.004, "left")):
+        for number, method in enumerate(side):
+            (place, words), height = names[method], under - STEP * (number + 1)
+            axes.plot([place, place, edge], [0, height, height], color="gray", lw=0.8)
+            axes.text(edge + outwards, height, words, ha=align, va="center", fontsize=9)

@@ -110,12 +110,13 @@ def as_markdown(luck: SearchLuck, of: Measure) -> str:
     """The study in words and one table."""
     rows = [[f"search {number}", of.shown(mean)] for number, mean in enumerate(luck.means, 1)]
     table = Table.of(["search", f"{SETTING} {of.label}"], rows)
+    sold = ": that is luck in the search, sold as a difference" if luck.different else ""
     return (
         f"# Search luck of {luck.method}\n\n"
         f"{len(luck.means)} searches of {luck.trials} trials, {luck.reruns} reruns each. The scores of the "
         f"searches have a standard deviation of {of.shown(luck.between)}; one rerun within a search has "
         f"{of.shown(luck.within)}. Judged as if they were methods, {luck.different} of {luck.pairs} pairs of "
-        "searches are called different: that is luck in the search, sold as a difference.\n\n"
+        f"searches are called different{sold}.\n\n"
         + table.markdown()
         + "\n"
     )

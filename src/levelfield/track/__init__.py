@@ -2,7 +2,7 @@
 
 from levelfield.track._entry import Entry, Point, Tracker
 from levelfield.track._registry import TrackerCard, check, register, registry
-from levelfield.track._send import folder_of, how_to_look, send_records
+from levelfield.track._send import folder_of, how_to_look, journal_file, send_records
 from levelfield.track._watch import watching
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "check",
     "folder_of",
     "how_to_look",
+    "journal_file",
     "register",
     "registry",
     "send_records",

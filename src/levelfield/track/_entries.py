@@ -54,6 +54,7 @@ class Reader:
                 )
             }
             yield _method_entry(index, method, selections, reruns)
+            chosen = [dict(selection.hyperparameters) for selection in selections]
             for repeat, search_id in enumerate(index.searches.get(method, ())):
                 trials = {trial.number: trial for trial in self._store.trials(search_id)}
                 begun = {key[3] for key in runs if key[:3] == (method, repeat, "search")}
@@ -66,7 +67,9 @@ class Reader:
             for repeat in range(index.experiment.search.repeats):
                 begun = {key[3] for key in runs if key[:3] == (method, repeat, "confirm")}
                 for number in sorted({*reruns.get(repeat, {}), *begun}):
-                    parent = _rerun_entry(index, method, repeat, number, reruns.get(repeat, {}).get(number))
+                    rerun = reruns.get(repeat, {}).get(number)
+                    wanted = chosen[repeat] if repeat < len(chosen) else {}
+                    parent = _rerun_entry(index, method, repeat, number, chosen=wanted, rerun=rerun)
                     yield parent
                     yield from self._run_entries(
                         runs.get((method, repeat, "confirm", number), []), parent, settled
@@ -200,7 +203,9 @@ def _trial_entry(
     )
 
 
-def _rerun_entry(index: Index, method: str, repeat: int, number: int, rerun: Rerun | None) -> Entry:
+def _rerun_entry(
+    index: Index, method: str, repeat: int, number: int, *, chosen: dict[str, Scalar], rerun: Rerun | None
+) -> Entry:
     scores = {}
     if rerun is not None:
         scores = {
@@ -215,6 +220,7 @@ def _rerun_entry(index: Index, method: str, repeat: int, number: int, rerun: Rer
         name=_of_repeat(index, method, repeat, f"rerun-{number:02d}"),
         parent=f"method/{method}",
         status="running" if rerun is None else "failed" if rerun.failed else "complete",
+        parameters=chosen,
         scores=scores,
         reason=(rerun.failed or "") if rerun is not None else "",
     )

@@ -17,10 +17,12 @@ class TrackerCard(Card):
     Attributes:
         package: What must be installed, by the extra of the same name.
         look: The command that shows what it keeps in ``{folder}``, where its options send it nowhere else.
+        environment: Variables that say where it sends things, as options do.
     """
 
     package: str = ""
     look: str = ""
+    environment: tuple[str, ...] = ()
 
 
 registry: Registry[TrackerCard] = Registry(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -13,7 +14,7 @@ from uuid import uuid4
 from levelfield import files
 from levelfield.config import TrackSpec
 from levelfield.errors import LevelfieldError
-from levelfield.records import Store
+from levelfield.records import Store, digest
 from levelfield.registry import load_plugin_file
 from levelfield.track._entries import Reader
 from levelfield.track._entry import Entry, Tracker
@@ -37,7 +38,29 @@ def how_to_look(root: Path, spec: TrackSpec) -> str:
         >>> how_to_look(Path("runs/mine"), TrackSpec(name="tensorboard"))
         'tensorboard --logdir runs/mine/tracking/tensorboard'
     """
-    return "" if spec.options else registry[spec.name].card.look.format(folder=folder_of(root) / spec.name)
+    return (
+        "" if _elsewhere(spec) else registry[spec.name].card.look.format(folder=folder_of(root) / spec.name)
+    )
+
+
+def journal_file(root: Path, spec: TrackSpec) -> Path:
+    """Where it is noted what a tracker was told: one file per place that it sends things to.
+
+    It lies in the tracker's own folder: who deletes that folder is told everything anew.
+
+    Example:
+        >>> journal_file(Path("runs/mine"), TrackSpec(name="tensorboard")).as_posix()
+        'runs/mine/tracking/tensorboard/told.jsonl'
+    """
+    place = _elsewhere(spec)
+    name = f"told-{digest(place)[:8]}.jsonl" if place else "told.jsonl"
+    return folder_of(root) / spec.name / name
+
+
+def _elsewhere(spec: TrackSpec) -> dict[str, str]:
+    """What sends a tracker to another place than its folder: its options, and its environment."""
+    said = {name: os.environ.get(name, "") for name in registry[spec.name].card.environment}
+    return {name: str(value) for name, value in {**said, **spec.options}.items() if value}
 
 
 def folder_id(root: Path) -> str:
@@ -56,7 +79,7 @@ class Sender:
         self._root = root
         self._spec = spec
         self._reader = Reader(Store(root))
-        self._journal = Journal(folder_of(root) / f"{spec.name}.jsonl")
+        self._journal = Journal(journal_file(root, spec))
         self._tracker: Tracker | None = None
 
     def send(self) -> int:
@@ -113,7 +136,8 @@ def send_records(root: Path, spec: TrackSpec, *, plugins: Sequence[Path] = ()) -
     for file in plugins:
         load_plugin_file(file)
     check(spec)
-    with _alone(root, spec.name):
+    busy = f"another process is telling {spec.name} about {root} already; wait for it to end"
+    with _alone(root, spec.name, busy=busy):
         sender = Sender(root, spec)
         try:
             return sender.send()
@@ -126,7 +150,8 @@ def follow(
 ) -> None:
     """Tell a tracker about records as they appear, until ``ended`` is set; then once more, and return.
 
-    A tool that cannot be reached is tried again, after longer and longer pauses, and said so once.
+    A tool that cannot be reached is tried again, after longer and longer pauses, and said so once. The
+    process of a run that was killed a moment ago may still be telling; it is waited for.
     """
     with _alone(root, spec.name):
         sender = Sender(root, spec)
@@ -183,6 +208,5 @@ def _line(error: Exception) -> str:
     return shown if isinstance(error, LevelfieldError) else f"{type(error).__name__}: {shown}"
 
 
-def _alone(root: Path, name: str) -> AbstractContextManager[None]:
-    busy = f"another process is telling {name} about {root} already; wait for it to end"
+def _alone(root: Path, name: str, *, busy: str | None = None) -> AbstractContextManager[None]:
     return files.lock(folder_of(root) / f".{name}.lock", busy=busy)

@@ -54,7 +54,10 @@ def watching(
         load_plugin_file(plugin)
     for spec in experiment.track:
         check(spec)
-    workers = [_Worker(root, spec, experiment.plugins, say=say, poll=poll) for spec in experiment.track]
+    workers = [
+        _Worker(root, spec, experiment.plugins, say=say, poll=poll, patience=patience)
+        for spec in experiment.track
+    ]
     try:
         yield
     except KeyboardInterrupt:
@@ -79,6 +82,7 @@ class _Worker:
         *,
         say: Callable[[str], None],
         poll: float,
+        patience: float,
     ) -> None:
         self._root, self._name, self._say = root, spec.name, say
         path = os.pathsep.join(entry for entry in sys.path if entry)
@@ -97,6 +101,7 @@ class _Worker:
             "tracker": spec.model_dump(mode="json"),
             "plugins": [str(plugin.resolve()) for plugin in plugins],
             "poll": poll,
+            "patience": patience,
         }
         assert self._process.stdin is not None
         with suppress(OSError):  # a worker that is gone already is spoken of at the end

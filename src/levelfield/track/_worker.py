@@ -1,8 +1,9 @@
 """The process of one tracker: ``python -m levelfield.track._worker``, started by :func:`watching`.
 
 The first line on standard input is the job. The end of the input says that the run is over, or that its
-process was killed: then what is left is sent, and this process ends too. What is to be said goes to
-standard output, a line each; what the tools' own libraries print goes to a log file.
+process was killed: then what is left is sent, and this process ends too, at the latest when the run's
+patience is over. What is to be said goes to standard output, a line each; what the tools' own libraries print
+goes to a log file.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,7 +31,7 @@ def main() -> None:
     job = json.loads(sys.stdin.readline())
     root, spec, poll = Path(job["root"]), TrackSpec(**job["tracker"]), float(job["poll"])
     ended = threading.Event()
-    threading.Thread(target=_wait_for_the_end, args=(ended,), daemon=True).start()
+    threading.Thread(target=_wait_for_the_end, args=(ended, float(job["patience"])), daemon=True).start()
     while not (root / "experiment.json").exists():  # the run alone decides what a new folder begins with
         if ended.wait(poll):
             return
@@ -45,10 +47,12 @@ def main() -> None:
         os._exit(0)  # a library's thread that hangs must not keep us
 
 
-def _wait_for_the_end(ended: threading.Event) -> None:
+def _wait_for_the_end(ended: threading.Event, patience: float) -> None:
     while sys.stdin.readline():
         pass
     ended.set()
+    time.sleep(patience)
+    os._exit(1)  # a tool that hangs would keep the next run's tracker waiting
 
 
 def _keep_output_for_us(log: Path) -> Callable[[str], None]:

@@ -16,7 +16,12 @@ LONGEST_VALUE = 500  # characters of a parameter, which older servers take
 ENDINGS = {"complete": "FINISHED", "failed": "FAILED", "pruned": "KILLED"}
 
 
-@register("mlflow", package="mlflow", look="mlflow server --backend-store-uri sqlite:///{folder}/mlflow.db")
+@register(
+    "mlflow",
+    package="mlflow",
+    look="mlflow server --backend-store-uri sqlite:///{folder}/mlflow.db",
+    environment=("MLFLOW_TRACKING_URI",),
+)
 class MLflow:
     """One MLflow experiment; methods, trials and folds are nested runs, the report is an artefact.
 
@@ -107,15 +112,21 @@ class MLflow:
         return max((point.step for point in self._client.get_metric_history(run_id, metric)), default=-1)
 
     def _tell_scores(self, run_id: str, entry: Entry) -> None:
-        """Parameters, which MLflow never changes, and scores that it does not show yet."""
+        """Parameters, and scores that it does not show yet.
+
+        MLflow never changes a parameter. One that has another value now, such as the selection of a search
+        that went on, is a tag beside it.
+        """
         from mlflow.entities import Metric, Param, RunTag
 
         data = self._client.get_run(run_id).data
-        params = [
-            Param(name, str(value)[:LONGEST_VALUE])
-            for name, value in entry.parameters.items()
-            if name not in data.params
-        ]
+        values = {name: str(value)[:LONGEST_VALUE] for name, value in entry.parameters.items()}
+        params = [Param(name, value) for name, value in values.items() if name not in data.params]
+        later = {
+            f"now.{name}": value
+            for name, value in values.items()
+            if data.params.get(name, value) != value or f"now.{name}" in data.tags
+        }
         now = int(time.time() * 1000)
         steps = self._steps[entry.key]
         metrics = [
@@ -123,7 +134,8 @@ class MLflow:
             for name, value in entry.scores.items()
             if data.metrics.get(name) != value
         ]
-        tags = [RunTag("levelfield.reason", entry.reason)] if entry.reason else []
+        later |= {"levelfield.reason": entry.reason} if entry.reason else {}
+        tags = [RunTag(name, value) for name, value in later.items() if data.tags.get(name) != value]
         for start in range(0, len(params), 100):
             self._client.log_batch(run_id, params=params[start : start + 100])
         if metrics or tags:

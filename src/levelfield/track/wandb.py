@@ -14,7 +14,12 @@ from levelfield.track._registry import register
 Mode = Literal["auto", "online", "offline"]
 
 
-@register("wandb", package="wandb", look="wandb sync {folder}/wandb/offline-run-*")
+@register(
+    "wandb",
+    package="wandb",
+    look="wandb sync {folder}/wandb/offline-run-*",
+    environment=("WANDB_BASE_URL", "WANDB_ENTITY", "WANDB_MODE"),
+)
 class Wandb:
     """One project, grouped by method, with the kind of entry as job type; the report is an artefact.
 

@@ -24,6 +24,7 @@ from levelfield.batches.memory_bank import MemoryBank
 from levelfield.data import Rows
 from levelfield.errors import RunError
 from levelfield.methods import LOSS_LR, part_options
+from levelfield.processes import report
 from levelfield.records import EpochLine, Provenance, RunFolder, RunResult, RunSpec, environment, now
 from levelfield.registry import loaded_plugins
 from levelfield.seeds import seed_for
@@ -141,6 +142,7 @@ class _Run:
             self._measure(mean_loss=None)
         while self.epoch < training.max_epochs and not self.plateau.should_stop(self.epoch):
             self.epoch += 1
+            report(self.epoch, training.max_epochs)
             mean_loss = self._train_epoch()
             if self.epoch % training.evaluate_every == 0 or self.epoch == training.max_epochs:
                 self._measure(mean_loss)

@@ -30,7 +30,7 @@ from levelfield.train._terms import Term
 
 
 class NotFiniteError(ArithmeticError):
-    """The network's embeddings hold NaN or infinity: no loss can be asked about them."""
+    """NaN or infinity in the embeddings, or in what the loss itself has learned: it can tell nothing."""
 
 
 class Objective(nn.Module):
@@ -96,6 +96,17 @@ class Objective(nn.Module):
         If the embeddings are ``known``, they are not computed. Under torchrun, inputs are this rank's
         share; loss and embeddings are those of all ranks together.
         """
+        try:
+            return self._of_batch(embedder, inputs, labels, known)
+        except Exception as error:
+            # What counts, sorts or factorises raises its own kind of error on a class weight that is NaN.
+            if all(bool(torch.isfinite(parameter).all()) for parameter in self.parameters()):
+                raise
+            raise NotFiniteError("the loss's own parameters are not finite") from error
+
+    def _of_batch(
+        self, embedder: Embedder, inputs: Tensor, labels: Tensor, known: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
         self._steps += 1
         if self._mixup_alpha is not None:
             features = inputs if self._frozen else embedder.features(inputs)

@@ -27,6 +27,7 @@ class FlyingRun:
         epoch: The last epoch that was measured; None before the first.
         last_epoch: Where it ends at the latest.
         score: The last validation score, as tables print it.
+        curve: Epochs and validation scores so far.
     """
 
     run_id: str
@@ -34,6 +35,7 @@ class FlyingRun:
     epoch: int | None
     last_epoch: int
     score: str
+    curve: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,9 @@ def flying_runs(state: ExperimentState, *, limit: int = 32) -> list[FlyingRun]:
         shown = "" if score is None or state.measure is None else state.measure.shown(score)
         what = f"{spec.recipe.loss}, fold {spec.fold + 1}"
         epoch = last.epoch if last else None
-        runs.append(FlyingRun(path.name, what, epoch, spec.training.max_epochs, shown))
+        metric = spec.training.metric
+        curve = tuple((line.epoch, line.scores[metric]) for line in log if metric in line.scores)
+        runs.append(FlyingRun(path.name, what, epoch, spec.training.max_epochs, shown, curve))
     return runs
 
 

@@ -54,7 +54,7 @@ class MethodCard:
         paper: Where it comes from.
         year: When.
         doc: What it computes, in the words of its code.
-        parts: Loss, miner, sampler.
+        parts: Loss, miner, sampler, and what is set to a value of its own.
         ranges: What is searched, in words.
     """
 
@@ -139,7 +139,7 @@ def standings_of(evidence: Evidence) -> list[Standing]:
                 better[finding.second] += 1
             case "worse":
                 better[finding.first] += 1
-            case _:
+            case "undecided" | "equivalent":
                 alike[finding.first].append(finding.second)
                 alike[finding.second].append(finding.first)
     leaders = evidence.leaders
@@ -198,10 +198,13 @@ def method_card(method: str, evidences: Sequence[Evidence]) -> MethodCard:
         entry = losses.registry[recipe.loss]
     except UsageError:  # a plug-in that is not loaded here
         return MethodCard(method, year=year)
-    parts = (("loss", recipe.loss), ("miner", recipe.miner or "all tuples"), ("batches", recipe.sampler))
+    parts = [("loss", recipe.loss), ("miner", recipe.miner or "all tuples"), ("batches", recipe.sampler)]
+    parts += [("set", f"{name} = {value}") for name, value in recipe.fixed.items()]
     ranges = tuple((name, describe(dimension)) for name, dimension in recipe.space.items())
     doc = (inspect.getdoc(entry.target) or "").partition("\n\nExample:")[0]
-    return MethodCard(method, entry.card.paper, year or entry.card.year, doc, parts, ranges)
+    if not any(name.startswith("regulariser.") for name in recipe.fixed):  # a later paper's idea
+        year = year or entry.card.year
+    return MethodCard(method, entry.card.paper, year, doc, tuple(parts), ranges)
 
 
 def page_names(names: Sequence[str]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -16,9 +16,9 @@ from levelfield.compare import Measure, compare_across, weigh
 from levelfield.errors import UsageError
 from levelfield.records import RunFolder, Store, Trial
 from levelfield.reports import across_table, beside_published_tables, means_table, render_report
-from levelfield.reports.figures import Axis, Panel, PanelChart, Trace, svg_text
+from levelfield.reports.figures import Axis, Panel, PanelChart, Trace
 from levelfield.reports.figures.search import history
-from levelfield.reports.pages import page_resources, plot
+from levelfield.reports.pages import drawing, page_resources, plot
 from levelfield.stats import critical_difference_diagram
 from levelfield.web._folder import ExperimentState, known_trials
 from levelfield.web._live import flying_runs, folds_of, pace_of, shown_time
@@ -82,11 +82,19 @@ def live_state(state: ExperimentState, *, since: str) -> tuple[str, str]:
     if version == since:
         return version, ""
     if state.index is None or state.measure is None:
-        return version, _page("live_state.html", state=state, pace=None, flying=[], charts=[])
+        return version, _page("live_state.html", state=state, pace=None, flying=[], curves=None, charts=[])
     store = Store(state.root)
     pace = pace_of(state, folds=folds_of(state, store))
-    chart = history(_searches(state, store), measure=state.measure)
-    return version, _page("live_state.html", state=state, pace=pace, flying=flying, charts=[plot(chart)])
+    searches = state.index.experiment.search.repeats
+    chart = history(_searches(state, store), measure=state.measure, searches=searches)
+    return version, _page(
+        "live_state.html",
+        state=state,
+        pace=pace,
+        flying=flying,
+        curves=curves({f"{run.what} ({run.run_id[:6]})": run.curve for run in flying}, state.measure),
+        charts=[plot(chart)],
+    )
 
 
 def _searches(state: ExperimentState, store: Store) -> dict[str, list[Trial]]:
@@ -187,25 +195,31 @@ def trial_page(state: ExperimentState, method: str, search_id: str, trial: Trial
         search_id=search_id,
         trial=trial,
         runs=runs,
-        curve=_curves(state.measure, runs),
+        curve=curves(_by_fold(state.measure, runs), state.measure),
         shown=_shown(state.measure),
     )
 
 
-def _curves(measure: Measure | None, runs: Sequence[dict[str, Any]]) -> Markup | None:
+def _by_fold(measure: Measure | None, runs: Sequence[dict[str, Any]]) -> dict[str, list[tuple[int, float]]]:
+    name = "" if measure is None else measure.name
+    return {
+        f"fold {fold}": [(line.epoch, line.scores[name]) for line in run["log"] if name in line.scores]
+        for fold, run in enumerate(runs, start=1)
+    }
+
+
+def curves(runs: Mapping[str, Sequence[tuple[int, float]]], measure: Measure | None) -> Markup | None:
+    """Validation score against the epoch, a line per run; None before the first measurement."""
     if measure is None:
         return None
     traces = []
-    for fold, run in enumerate(runs):
-        points = [
-            (line.epoch, line.scores[measure.name]) for line in run["log"] if measure.name in line.scores
-        ]
+    for colour, (name, points) in enumerate(runs.items()):
         if points:
             x, y = tuple(float(e) for e, _ in points), tuple(measure.scale * s for _, s in points)
-            traces.append(Trace(f"fold {fold + 1}", x, y, "joined", fold))
+            traces.append(Trace(name, x, y, "joined", colour))
     if not traces:
         return None
-    title = f"Validation {measure.axis} of each fold"
+    title = f"Validation {measure.axis}, one line per run"
     return plot(PanelChart(title, Axis(measure.axis), (Panel(Axis("epoch", whole=True), tuple(traces)),)))
 
 
@@ -229,8 +243,7 @@ def side_by_side(
     across = compare_across(experiments)
     diagram = None
     if across.test is not None:
-        svg = svg_text(critical_difference_diagram(across.test))
-        diagram = Markup(svg[svg.index("<svg") :])  # matplotlib escapes the names in it
+        diagram = drawing(critical_difference_diagram(across.test))
     return _page(
         "side_by_side.html",
         search=search,

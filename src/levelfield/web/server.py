@@ -71,7 +71,7 @@ def make_app(
     handlers = {LevelfieldError: _said, 404: _not_found}
     return Starlette(
         routes=routes,
-        middleware=[Middleware(_Guard, hosts=frozenset((*LOCAL_HOSTS, *hosts)))],
+        middleware=[Middleware(_Guard, hosts=frozenset((*LOCAL_HOSTS, *map(_as_asked, hosts))))],
         exception_handlers=handlers,  # type: ignore[arg-type]
     )
 
@@ -108,6 +108,16 @@ class _Guard:
         if elsewhere and method not in ("GET", "HEAD"):
             return "Uploads from other sites are refused."
         return ""
+
+
+def _as_asked(host: str) -> str:
+    """A name or an address as a browser puts it into the Host header.
+
+    Example:
+        >>> _as_asked("MyBox.local"), _as_asked("fe80::1")
+        ('mybox.local', '[fe80::1]')
+    """
+    return f"[{host.lower()}]" if ":" in host and not host.startswith("[") else host.lower()
 
 
 def _host_name(address: bytes) -> str:

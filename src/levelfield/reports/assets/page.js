@@ -26,12 +26,11 @@
       button.type = "button";
       head.replaceChildren(button);
       head.setAttribute("aria-sort", "none");
-      button.addEventListener("click", () => {
+      head.order = (up) => {
         const texts = new Map([...body.rows].map((row) => [row, row.cells[column].textContent.trim()]));
         const given = [...texts.values()].filter((text) => text && text !== "-");
         const numeric = given.every((text) => number(text) !== null);
-        const now = head.getAttribute("aria-sort");
-        const up = now === "none" ? !numeric : now === "descending";
+        if (up === undefined) up = !numeric;
         const order = (a, b) => {
           const [one, other] = [texts.get(a), texts.get(b)];
           const [oneGone, otherGone] = [!one || one === "-", !other || other === "-"];
@@ -42,12 +41,20 @@
         body.append(...[...body.rows].sort(order));
         heads.forEach((other) => other.hasAttribute("aria-sort") && other.setAttribute("aria-sort", "none"));
         head.setAttribute("aria-sort", up ? "ascending" : "descending");
+      };
+      button.addEventListener("click", () => {
+        const now = head.getAttribute("aria-sort");
+        head.order(now === "none" ? undefined : now === "descending");
       });
     });
   }
 
   // <div data-filters="table"> holds inputs, whose words a row must hold, and selects, which name the text of
   // one column (data-column) or of any.
+  // What a list of other names says, a filter does not ask for.
+  const words = (row) => [...row.cells].map((cell) => (cell.querySelector("details") ? "" : cell.textContent))
+    .join(" ").toLowerCase();
+
   function filterAll() {
     document.querySelectorAll("[data-filters]").forEach((group) => {
       const controls = [...group.querySelectorAll("input, select")].filter((control) => control.value);
@@ -55,7 +62,7 @@
         row.hidden = !controls.every((control) => {
           const column = control.dataset.column;
           if (column !== undefined) return row.cells[column].textContent.trim() === control.value;
-          return row.textContent.toLowerCase().includes(control.value.toLowerCase());
+          return words(row).includes(control.value.toLowerCase());
         });
       });
     });
@@ -80,16 +87,41 @@
     };
   }
 
+  // A legend of many names below a chart takes room that the chart would lose: it gets room of its own.
+  function layoutOf(chart, canvas) {
+    const layout = { ...chart.layout, template: theme(), uirevision: "kept" };
+    const names = chart.data.filter((trace) => trace.showlegend !== false).map((trace) => trace.name || "");
+    if (names.length < 2 || !(layout.legend && layout.legend.y < 0)) return layout;
+    const widest = 60 + 7.5 * Math.max(...names.map((name) => name.length));
+    const inRow = Math.max(1, Math.floor((canvas.clientWidth - 80) / widest));
+    const room = 20 * Math.ceil(names.length / inRow);
+    const height = (layout.height || 400) + room - 20;
+    const margin = { ...layout.margin, b: 75 + room };
+    const y = -60 / (height - margin.t - margin.b);
+    return { ...layout, height, margin, legend: { ...layout.legend, y, maxheight: 5000 } };
+  }
+
   function draw(figure) {
     if (figure.drawn || !window.Plotly) return;
     figure.drawn = true;
     const chart = data(figure.querySelector("script"));
     const canvas = figure.querySelector("div");
     const config = { displaylogo: false, responsive: true };
-    window.Plotly.newPlot(canvas, chart.data, { ...chart.layout, template: theme() }, config).then(() => {
+    window.Plotly.newPlot(canvas, chart.data, layoutOf(chart, canvas), config).then(() => {
       figure.dataset.drawn = "yes";
       if (chart.pictures) pictureOnHover(canvas, chart.pictures);
     });
+  }
+
+  // A chart that is drawn goes on in the place of a newer one, with its zoom and what its legend hides.
+  function goOn(old, figure) {
+    if (!old.drawn || old.dataset.drawn !== "yes") return;
+    const chart = data(figure.querySelector("script"));
+    const canvas = old.querySelector("div");
+    figure.querySelector("div").replaceWith(canvas);
+    figure.drawn = true;
+    figure.dataset.drawn = "yes";
+    window.Plotly.react(canvas, chart.data, layoutOf(chart, canvas));
   }
 
   const watcher = new IntersectionObserver(
@@ -105,7 +137,10 @@
       if (figure.drawn) window.Plotly.relayout(figure.querySelector("div"), { template: theme() });
     });
   });
-  addEventListener("beforeprint", () => document.querySelectorAll("figure.plot").forEach(draw));
+  addEventListener("beforeprint", () => {
+    document.querySelectorAll("figure.plot").forEach(draw);
+    document.querySelectorAll("img[data-row]").forEach((image) => { image.src = picture(image.dataset.row); });
+  });
 
   // Pictures
 
@@ -173,6 +208,10 @@
     const more = make("button", "plain");
     more.type = "button";
     let limit = FIRST;
+    function shownFor(query, who) {
+      if (method.value === "*") return shown.few.includes(who) || (query.between || []).includes(who);
+      return !method.value || who === method.value;
+    }
     function render() {
       list.replaceChildren();
       const chosen = shown.queries.filter((query) => !why.value || query.why === why.value);
@@ -186,7 +225,7 @@
         head.append(make("p", "lead", [REASONS[query.why], reason].filter(Boolean).join(": ")));
         const answers = make("div", "answers");
         for (const [who, found] of Object.entries(shown.methods)) {
-          if (method.value && who !== method.value) continue;
+          if (!shownFor(query, who)) continue;
           const strip = make("div", "strip");
           for (const [row, similarity] of found[query.row]) {
             const right = shown.labels[row] === shown.labels[query.row];
@@ -219,6 +258,6 @@
     });
   }
   document.querySelectorAll("[data-filters]").forEach((group) => group.addEventListener("input", filterAll));
-  window.levelfield = { enhance, filterAll, make };
+  window.levelfield = { enhance, filterAll, goOn, make };
   enhance(document);
 })();

@@ -63,12 +63,12 @@ def _trace(axes: Axes, trace: Trace, *, in_legend: bool) -> None:
     paint = colour(trace.colour)
     options: dict[str, Any] = {"drawstyle": "steps-post"} if trace.kind == "steps" else {}
     if trace.kind in ("points", "joined"):
-        inside = "none" if trace.marker == "ring" else paint
+        inside = "none" if trace.again or trace.marker == "ring" else paint
         options |= {"marker": MARKERS[trace.marker], "ms": 5, "mfc": inside}
     axes.plot(
         trace.x,
         trace.y,
-        ls=LINES.get(trace.kind, "-"),
+        ls=LINES.get(trace.kind, "--" if trace.again else "-"),
         lw=1.4,
         color=paint,
         label=trace.name if in_legend else None,

@@ -54,7 +54,7 @@ def _legend(chart: Chart) -> dict[str, Any]:
     """Below the panels; above bars, whose slanted names need the room below."""
     if isinstance(chart, BarChart):
         return {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0.55, "xanchor": "center"}
-    return {"orientation": "h", "y": -0.2}
+    return {"orientation": "h", "y": -0.2, "yanchor": "top"}
 
 
 def _has_titles(chart: Chart) -> bool:
@@ -89,8 +89,9 @@ def _trace(trace: Trace, *, in_legend: bool) -> go.Scatter:
         "color": paint,
         "width": 1.5,
         "shape": "hv" if trace.kind == "steps" else "linear",
-        "dash": "dot" if trace.kind == "dotted" else "solid",
+        "dash": "dot" if trace.kind == "dotted" else "dash" if trace.again else "solid",
     }
+    symbol = MARKERS["ring" if trace.again and trace.marker == "dot" else trace.marker]
     return go.Scatter(
         x=trace.x,
         y=trace.y,
@@ -98,7 +99,7 @@ def _trace(trace: Trace, *, in_legend: bool) -> go.Scatter:
         legendgroup=trace.name,
         showlegend=in_legend,
         mode=MODES.get(trace.kind, "lines"),
-        marker={"color": paint, "size": 8, "symbol": MARKERS[trace.marker], "line": {"color": paint}},
+        marker={"color": paint, "size": 8, "symbol": symbol, "line": {"color": paint}},
         line=lines,
         opacity=0.2 if trace.faint else 0.8,
         hovertext=[_text(remark) for remark in trace.remarks] or None,
@@ -136,7 +137,11 @@ def _bars(chart: BarChart) -> go.Figure:
         yaxis_title=_text(chart.y_label),
         barmode="group",
         showlegend=len(chart.series) > 1,
-        xaxis={"categoryorder": "array", "categoryarray": [_text(group) for group in chart.groups]},
+        xaxis={
+            "categoryorder": "array",
+            "categoryarray": [_text(group) for group in chart.groups],
+            "tickangle": -40 if len(chart.groups) > 5 else None,
+        },
     )
 
 

@@ -13,7 +13,7 @@ Array = NDArray[np.float64]
 
 COLOURS = (
     *("#2a6fbb", "#d1495b", "#3a9679", "#e0a030", "#7a5ea8", "#5b6770", "#c06c9a", "#7f8c2f"),
-    *("#00a3c4", "#8c5a2b", "#a3c1e0", "#e59aa4", "#93cbb6", "#c9b3e0", "#1d2733"),
+    *("#00a3c4", "#8c5a2b", "#a3c1e0", "#e59aa4", "#93cbb6", "#c9b3e0", "#f4743b"),
 )
 NAMED_COLOURS = {"papers": "#7f7f7f", "separated": "#9dc3e6", "concatenated": "#2a6fbb"}
 
@@ -28,7 +28,7 @@ class Trace:
         y: From bottom to top (n).
         kind: "points", "line", "joined" for points on a line, "dotted" for a dotted line, or "steps" for a
             line that holds its value until the next point.
-        colour: Number of the colour.
+        colour: Number of the colour; beyond the last one they come again, as rings and dashed lines.
         remarks: Shown on hover, one per point, of one or more lines; or none.
         quiet: Not in the legend.
         marker: What a point looks like: "dot", "ring" or "cross".
@@ -44,6 +44,11 @@ class Trace:
     quiet: bool = False
     marker: Literal["dot", "ring", "cross"] = "dot"
     faint: bool = False
+
+    @property
+    def again(self) -> bool:
+        """Whether another trace has had this colour: it must look different by something else."""
+        return self.colour >= len(COLOURS)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from levelfield.compare import SETTINGS, Evidence
+from levelfield.compare import SETTINGS, Evidence, Result
 from levelfield.records import Store
 from levelfield.reports.figures._registry import register
 from levelfield.reports.figures.charts import (
@@ -34,10 +34,16 @@ def scores(evidence: Evidence) -> BarChart:
                 bars[result.method] = Bar(
                     measure.scale * interval.mean,
                     measure.scale * interval.half_width if interval.n > 1 else None,
-                    remark=f"{interval.n} reruns",
+                    remark=over(result),
                 )
     groups = tuple(result.method for result in comparison.results)
     return BarChart(f"Test {measure.axis}, mean and 95% interval", measure.axis, groups, series)
+
+
+def over(result: Result) -> str:
+    """What the mean of a method is over."""
+    reruns = f"{sum(len(repeat.scored) for repeat in result.repeats)} reruns"
+    return reruns if len(result.repeats) == 1 else f"{len(result.repeats)} searches, {reruns}"
 
 
 @register("learning-curves")
@@ -59,7 +65,8 @@ def learning_curves(evidence: Evidence) -> PanelChart | None:
             traces.append(Trace(result.method, x, y, "line", colour, remarks, quiet=fold > 0))
     if not traces:
         return None
-    title = f"Validation {measure.axis} of the selected trial, one line per fold"
+    which = "" if comparison.experiment.search.repeats == 1 else " of the first search"
+    title = f"Validation {measure.axis} of the selected trial{which}, one line per fold"
     return PanelChart(title, Axis(measure.axis), (Panel(Axis("epoch", whole=True), tuple(traces)),))
 
 

@@ -27,56 +27,67 @@ GRID = 100
 
 @register("search-history")
 def search_history(evidence: Evidence) -> PanelChart:
-    """Every method's trials and the best so far."""
+    """The trials of every method's first search, and the best so far."""
     comparison = evidence.comparison
-    return history({r.method: r.trials for r in comparison.trained}, measure=_measure(comparison))
+    return history(
+        {r.method: r.trials for r in comparison.trained},
+        measure=_measure(comparison),
+        searches=comparison.experiment.search.repeats,
+    )
 
 
 @register("history", each_method=True)
 def method_history(evidence: Evidence, result: Result) -> PanelChart | None:
-    """One method's trials and the best so far; None if nothing was searched."""
-    if not _space(evidence, result):
+    """The trials of one method's first search, and the best so far; None if nothing was searched."""
+    if not _space(result):
         return None
-    return history({result.method: result.trials}, measure=_measure(evidence.comparison))
+    measure = _measure(evidence.comparison)
+    return history({result.method: result.trials}, measure=measure, searches=len(result.repeats))
 
 
 @register("slice", each_method=True)
 def method_slices(evidence: Evidence, result: Result) -> PanelChart | None:
     """One method's scores against each hyperparameter by itself; None if nothing was searched."""
-    space = _space(evidence, result)
-    return (
-        slices(result.method, result.trials, space, measure=_measure(evidence.comparison)) if space else None
-    )
+    space, measure = _space(result), _measure(evidence.comparison)
+    return slices(result.method, _all_trials(result), space, measure=measure) if space else None
 
 
 @register("contour", each_method=True)
 def method_contour(evidence: Evidence, result: Result) -> ContourChart | None:
     """One method's scores over its two most important hyperparameters."""
-    space = _space(evidence, result)
-    return (
-        contour(result.method, result.trials, space, measure=_measure(evidence.comparison)) if space else None
-    )
+    space, measure = _space(result), _measure(evidence.comparison)
+    return contour(result.method, _all_trials(result), space, measure=measure) if space else None
 
 
 @register("importance", each_method=True)
 def method_importance(evidence: Evidence, result: Result) -> BarChart | None:
     """Which of one method's hyperparameters mattered."""
-    return importances(result.method, result.trials, _space(evidence, result))
+    measure = _measure(evidence.comparison)
+    return importances(result.method, _all_trials(result), _space(result), measure=measure)
 
 
 def _measure(comparison: Comparison) -> Measure:
     return comparison.measures[comparison.experiment.training.metric]
 
 
-def _space(evidence: Evidence, result: Result) -> Space:
+def _all_trials(result: Result) -> list[Trial]:
+    """Those of all searches: they range over the same space."""
+    return [trial for repeat in result.repeats for trial in repeat.trials]
+
+
+def _space(result: Result) -> Space:
     """What was searched; empty without a trial that has a score."""
-    if not complete(result.trials):
-        return {}
-    return searched_space(result.search, result.trials)
+    trials = _all_trials(result)
+    return searched_space(result.search, trials) if complete(trials) else {}
 
 
-def history(searches: Mapping[str, Sequence[Trial]], *, measure: Measure) -> PanelChart:
+def history(methods: Mapping[str, Sequence[Trial]], *, measure: Measure, searches: int = 1) -> PanelChart:
     """The score of each trial and the best so far, of one or several methods.
+
+    Args:
+        methods: The trials of one search of each.
+        measure: What is validated.
+        searches: Of how many searches these are the first.
 
     Example:
         >>> measure = Measure(name="map_at_r", label="MAP@R", unit="percent", higher_is_better=True)
@@ -86,7 +97,7 @@ def history(searches: Mapping[str, Sequence[Trial]], *, measure: Measure) -> Pan
     """
     best_of = np.minimum if measure.higher_is_better is False else np.maximum
     traces = []
-    for colour, (method, trials) in enumerate(searches.items()):
+    for colour, (method, trials) in enumerate(methods.items()):
         done = complete(trials)
         x = tuple(float(trial.number + 1) for trial, _ in done)
         y = tuple(measure.scale * score for _, score in done)
@@ -94,8 +105,9 @@ def history(searches: Mapping[str, Sequence[Trial]], *, measure: Measure) -> Pan
         remarks = tuple(shown_hyperparameters(trial.hyperparameters, "\n") for trial, _ in done)
         traces.append(Trace(method, x, y, colour=colour, remarks=remarks))
         traces.append(Trace(method, x, best, "steps", colour, quiet=True))
-    who = "Search" if len(searches) != 1 else next(iter(searches))
-    title = f"{who}: mean validation {measure.label} of each trial; line: best so far"
+    who = "Search" if len(methods) != 1 else next(iter(methods))
+    which = "" if searches == 1 else f" (the first of {searches} searches)"
+    title = f"{who}{which}: mean validation {measure.label} of each trial; line: best so far"
     return PanelChart(title, Axis(measure.axis), (Panel(Axis("trial", whole=True), tuple(traces)),))
 
 
@@ -116,9 +128,9 @@ def slices(method: str, trials: Sequence[Trial], space: Space, *, measure: Measu
     return PanelChart(title, Axis(measure.axis), tuple(panels))
 
 
-def importances(method: str, trials: Sequence[Trial], space: Space) -> BarChart | None:
+def importances(method: str, trials: Sequence[Trial], space: Space, *, measure: Measure) -> BarChart | None:
     """The share of each hyperparameter in reaching the best tenth; None with too few trials."""
-    found = importance(space, trials)
+    found = _importance(space, trials, measure)
     if not found:
         return None
     bars = {name: Bar(100 * share) for name, share in found.items()}
@@ -128,7 +140,7 @@ def importances(method: str, trials: Sequence[Trial], space: Space) -> BarChart 
 
 def contour(method: str, trials: Sequence[Trial], space: Space, *, measure: Measure) -> ContourChart | None:
     """Scores over the two most important hyperparameters; None where fewer than two varied."""
-    chosen = list(importance(space, trials))[:2]
+    chosen = list(_importance(space, trials, measure))[:2]
     if len(chosen) < 2:
         return None
     first, second = chosen
@@ -154,6 +166,10 @@ def contour(method: str, trials: Sequence[Trial], space: Space, *, measure: Meas
         surface=_surface(points, grid_x, grid_y, log=(horizontal.log, vertical.log)),
         level=measure.axis,
     )
+
+
+def _importance(space: Space, trials: Sequence[Trial], measure: Measure) -> dict[str, float]:
+    return importance(space, trials, higher_is_better=measure.higher_is_better is not False)
 
 
 def complete(trials: Sequence[Trial]) -> list[tuple[Trial, float]]:

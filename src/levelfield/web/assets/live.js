@@ -1,8 +1,31 @@
 "use strict";
 // What the live pages do beyond page.js: ask for what has changed, search with a picture.
 (() => {
-  const { enhance, filterAll, make } = window.levelfield;
+  const { enhance, filterAll, goOn, make } = window.levelfield;
   const EVERY = 1500; // milliseconds between two questions
+
+  // What somebody has done to a part of the page, to be done again to a newer one: boxes that are ticked, the
+  // order of tables, charts, where the keyboard and the scrolling are.
+  function remember(part) {
+    const all = (what) => [...part.querySelectorAll(what)];
+    const chosen = new Set(all("input:checked").map((box) => box.value));
+    const sorted = all("thead th").map((head) => head.getAttribute("aria-sort"));
+    const figures = all("figure.plot");
+    const name = (element) => `${element.tagName} ${element.value || element.getAttribute("aria-label") || element.textContent}`;
+    const focused = part !== document.activeElement && part.contains(document.activeElement) && name(document.activeElement);
+    const scrolled = new Map(all("[role=region]").map((region) => [name(region), region.scrollLeft]));
+    return () => {
+      all("input[type=checkbox]").forEach((box) => { box.checked = chosen.has(box.value); });
+      const heads = all("thead th");
+      if (heads.length === sorted.length) heads.forEach((head, number) => {
+        if (head.order && ["ascending", "descending"].includes(sorted[number])) head.order(sorted[number] === "ascending");
+      });
+      all("figure.plot").forEach((figure, number) => { if (figures[number]) goOn(figures[number], figure); });
+      all("[role=region]").forEach((region) => { region.scrollLeft = scrolled.get(name(region)) || 0; });
+      const again = focused && all("a, button, input, summary, [tabindex]").find((element) => name(element) === focused);
+      if (again) again.focus({ preventScroll: true });
+    };
+  }
 
   // <div data-live="/address"> holds a part of the page; its first child says which version it is.
   function keepFresh(part) {
@@ -14,11 +37,11 @@
           if (answer.status === 200) {
             const text = await answer.text();
             const fresh = new DOMParser().parseFromString(text, "text/html");
-            const chosen = new Set([...part.querySelectorAll("input:checked")].map((box) => box.value));
+            const restore = remember(part);
             part.replaceChildren(...fresh.body.childNodes);
-            part.querySelectorAll("input[type=checkbox]").forEach((box) => { box.checked = chosen.has(box.value); });
             version = answer.headers.get("x-version") || part.querySelector("[data-version]").dataset.version;
             enhance(part);
+            restore();
             filterAll();
           }
           part.removeAttribute("data-lost");

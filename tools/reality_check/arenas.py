@@ -1,0 +1,269 @@
+"""What the records of the reality check say: every number of docs/reality-check.md, and nothing typed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from statistics import fmean, stdev
+
+import numpy as np
+
+from levelfield import losses, methods, published
+from levelfield.compare import Confirmation, Evidence, judge_methods, weigh
+from levelfield.records import SearchLuck
+from levelfield.reports.figures.experiment import spectral_decay
+from levelfield.stats import Agreement, JudgedPair, Judgement, rank_agreement
+from levelfield.studies.search_luck import luck_of
+
+DATASETS = {"cub200": "CUB-200-2011", "cars196": "Cars196"}
+MODES = {"frozen": "frozen trunk", "tail": "upper layers trained"}
+EVIDENT = ("better", "worse")
+
+
+@dataclass(frozen=True)
+class Arena:
+    """One experiment of the reality check, judged by its main measure."""
+
+    evidence: Evidence
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        return self.evidence.root.name
+
+    @property
+    def dataset(self) -> str:
+        """The dataset as people call it."""
+        name = self.evidence.comparison.experiment.dataset.name
+        return DATASETS.get(name, name)
+
+    @property
+    def mode(self) -> str:
+        """Whether the trunk is frozen."""
+        return self.evidence.comparison.experiment.trunk.mode
+
+    @property
+    def title(self) -> str:
+        """Dataset and mode in words."""
+        return f"{self.dataset}, {MODES.get(self.mode, self.mode)}"
+
+    @property
+    def judgement(self) -> Judgement:
+        """All methods together, by concatenated MAP@R."""
+        return self.evidence.judgements[self.evidence.setting, self.evidence.metric]
+
+    @property
+    def baseline(self) -> str:
+        """The row before training."""
+        return self.evidence.comparison.baseline
+
+    @property
+    def methods(self) -> list[str]:
+        """The trained methods, best mean first."""
+        return [method for method in self.evidence.means if method != self.baseline]
+
+    @property
+    def pairs(self) -> list[JudgedPair]:
+        """Every pair of trained methods."""
+        return [p for p in self.judgement.pairs if self.baseline not in (p.first, p.second)]
+
+    def count(self, *verdicts: str) -> int:
+        """How many pairs got one of these verdicts."""
+        return sum(pair.verdict in verdicts for pair in self.pairs)
+
+    @property
+    def leaders(self) -> list[str]:
+        """The trained methods that no other was found better than, best mean first."""
+        beaten = {_directed(pair)[1] for pair in self.pairs if pair.verdict in EVIDENT}
+        return [method for method in self.methods if method not in beaten]
+
+    @property
+    def spread(self) -> float:
+        """From the best to the worst method, in points."""
+        means = [self.evidence.means[method] for method in self.methods]
+        return 100 * (max(means) - min(means))
+
+    @property
+    def above_baseline(self) -> list[str]:
+        """The methods that were found better than the pretrained features."""
+        found = (self.judgement.pair(method, self.baseline) for method in self.methods)
+        turned = [p if p.second == self.baseline else p.turned() for p in found]
+        return [pair.first for pair in turned if pair.verdict == "better"]
+
+    def scores(self, setting: str, metric: str) -> dict[str, float]:
+        """The mean score of every trained method."""
+        results = {result.method: result for result in self.evidence.comparison.trained}
+        return {method: results[method].interval(setting, metric).mean for method in self.methods}
+
+    def decay(self) -> dict[str, float]:
+        """Rho of every method whose spectra are on record: the mean over reruns."""
+        found = {}
+        for method in self.methods:
+            decays = [spectral_decay(s) for s in self.evidence.confirmations[method].spectra()]
+            finite = [value for value in decays if np.isfinite(value)]
+            if finite:
+                found[method] = fmean(finite)
+        return found
+
+    def luck(self) -> list[SearchLuck]:
+        """Each method against itself: its searches judged as if they were methods."""
+        comparison = self.evidence.comparison
+        return [
+            luck_of(self.evidence.root, comparison, result)
+            for result in comparison.trained
+            if len(result.repeats) > 1
+        ]
+
+    def one_search(self, number: int) -> Judgement | None:
+        """What a comparison with this search of every method alone would have found."""
+        found = {}
+        for method, confirmation in self.evidence.confirmations.items():
+            own = {key: rerun for key, rerun in confirmation.reruns.items() if key[0] == number}
+            if confirmation.fixed:
+                found[method] = confirmation
+            elif own:
+                found[method] = Confirmation(
+                    {(0, rerun): record for (_, rerun), record in own.items()},
+                    {(0, r): path for (s, r), path in confirmation.arrays.items() if s == number},
+                )
+        return judge_methods(found, self.evidence.setting, self.evidence.measure)
+
+
+@dataclass(frozen=True)
+class LuckOfSearch:
+    """How much of an arena is luck in the search.
+
+    Attributes:
+        between_methods: Standard deviation of the methods' means, in points.
+        between_searches: Of the searches of one method, pooled over methods.
+        within_searches: Of one rerun within a search.
+        false_alarms: Pairs of searches of one method that would have been called different methods.
+        pairs: Such pairs in all.
+        single: For each search, how many pairs of methods a comparison of it alone calls different.
+        unconfirmed: For each search, how many of these all searches together do not call so.
+    """
+
+    between_methods: float
+    between_searches: float
+    within_searches: float
+    false_alarms: int
+    pairs: int
+    single: tuple[int, ...]
+    unconfirmed: tuple[int, ...]
+
+
+def luck_of_search(arena: Arena) -> LuckOfSearch | None:
+    """None for an arena with one search per method."""
+    luck = arena.luck()
+    if not luck:
+        return None
+    confirmed = {_directed(pair) for pair in arena.pairs if pair.verdict in EVIDENT}
+    single, unconfirmed = [], []
+    for number in range(arena.evidence.comparison.experiment.search.repeats):
+        judged = arena.one_search(number)
+        pairs = [] if judged is None else judged.pairs
+        found = {
+            _directed(p) for p in pairs if p.verdict in EVIDENT and arena.baseline not in (p.first, p.second)
+        }
+        single.append(len(found))
+        unconfirmed.append(len(found - confirmed))
+    return LuckOfSearch(
+        between_methods=100 * stdev(arena.evidence.means[method] for method in arena.methods),
+        between_searches=100 * fmean(found.between**2 for found in luck) ** 0.5,
+        within_searches=100 * fmean(found.within**2 for found in luck) ** 0.5,
+        false_alarms=sum(found.different for found in luck),
+        pairs=sum(found.pairs for found in luck),
+        single=tuple(single),
+        unconfirmed=tuple(unconfirmed),
+    )
+
+
+def _directed(pair: JudgedPair) -> tuple[str, str]:
+    """The better method first."""
+    return (pair.first, pair.second) if pair.verdict == "better" else (pair.second, pair.first)
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """Pairs of methods in two arenas.
+
+    Attributes:
+        one: An arena.
+        other: The other.
+        both: Pairs that are different in both, the same way round.
+        against: Pairs that are different in both, but the other way round.
+        single: Pairs that are different in one of them only.
+        neither: Pairs that are different in none.
+        agreement: Of the two orders.
+    """
+
+    one: Arena
+    other: Arena
+    both: int
+    against: int
+    single: int
+    neither: int
+    agreement: Agreement
+
+
+def repeated(one: Arena, other: Arena) -> Repeated:
+    """Which findings of one arena repeat in the other, over the methods that both have."""
+    shared = [method for method in one.methods if method in other.methods]
+    found = {
+        arena.name: {_directed(p) for p in arena.pairs if p.verdict in EVIDENT} for arena in (one, other)
+    }
+    counts = {"both": 0, "against": 0, "single": 0, "neither": 0}
+    for pair in combinations(shared, 2):
+        here, there = ({pair, pair[::-1]} & found[arena.name] for arena in (one, other))
+        if here and there:
+            counts["both" if here == there else "against"] += 1
+        else:
+            counts["single" if here or there else "neither"] += 1
+    agreement = rank_agreement(one.evidence.means, {m: other.evidence.means[m] for m in shared})
+    return Repeated(one, other, agreement=agreement, **counts)
+
+
+def with_papers(arena: Arena) -> dict[str, Agreement]:
+    """Our order beside that of the reality check of 2020, and of what papers claim (Precision@1)."""
+    dataset = arena.evidence.comparison.experiment.dataset.name
+    if dataset not in {cell.dataset for cell in published.results()}:
+        return {}
+    check = published.results(
+        source="reality-check-later", dataset=dataset, setting="concatenated", metric="map_at_r"
+    )
+    orders = {
+        "the reality check (fine-tuned BN-Inception, concatenated MAP@R)": (
+            {cell.method: cell.value for cell in check if cell.value is not None},
+            arena.scores("concatenated", "map_at_r"),
+        ),
+        "what papers claim (Precision@1)": (
+            {point.method: point.value for point in published.claimed(dataset)},
+            arena.scores("separated", "precision_at_1"),
+        ),
+    }
+    return {
+        name: rank_agreement(theirs, ours)
+        for name, (theirs, ours) in orders.items()
+        if len(theirs.keys() & ours.keys()) > 2
+    }
+
+
+def years(arena: Arena) -> dict[str, int]:
+    """When each method was published: the newest of its loss and its regularisers."""
+    found = {}
+    for spec in arena.evidence.comparison.experiment.methods:
+        method = methods.resolve(spec)
+        added = [choice.name for choice in methods.chosen_regularisers(dict(spec.set))]
+        cards = [method.card, *(losses.regularisers.registry[name].card for name in added)]
+        found[spec.name] = max(card.year or 0 for card in cards)
+    return found
+
+
+def load(results: Path) -> dict[str, Arena]:
+    """Every finished arena in a folder of archives, by name."""
+    found = {}
+    for folder in sorted(results.iterdir()):
+        if (folder / "ledger.jsonl").exists() and folder.name.rpartition("-")[2] in MODES:
+            found[folder.name] = Arena(weigh(folder))
+    return found

@@ -1,0 +1,153 @@
+"""Write docs/reality-check.md and its pictures from the records in results/: ``make reality-check``.
+
+    python tools/reality_check/page.py [--results results] [--docs docs]
+
+The words are in ``reality-check.md.j2``; every number and picture comes from records.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from arenas import Arena, load, luck_of_search, repeated, with_papers, years
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from pictures import across, standings, verdicts
+
+from levelfield.compare import compare_across
+from levelfield.records import write_text
+from levelfield.reports import Table
+from levelfield.reports.figures.files import write_png, write_svg
+from levelfield.reports.table import Cell, score
+from levelfield.stats import critical_difference_diagram, rank_agreement
+
+HERE = Path(__file__).parent
+METRICS = ("precision_at_1", "r_precision", "map_at_r")
+
+
+def main_table(arena: Arena) -> str:
+    """A row per method, best first; bold: none was found better."""
+    published_in, comparison = years(arena), arena.evidence.comparison
+    results = {result.method: result for result in comparison.results}
+    behind = {estimate.method: estimate.behind for estimate in arena.judgement.estimates}
+    measures = comparison.measures
+    rows = []
+    for method in [*arena.methods, arena.baseline]:
+        result = results[method]
+        cells = [
+            score(result.interval(setting, metric), measures[metric])
+            for setting, metric in (
+                ("concatenated", "map_at_r"),
+                ("separated", "map_at_r"),
+                ("concatenated", "precision_at_1"),
+                ("separated", "precision_at_1"),
+            )
+        ]
+        name = f"**{method}**" if method in arena.leaders else method
+        year = published_in.get(method)
+        rows.append([name, "" if year is None else str(year), *cells, Cell(f"{100 * behind[method]:.2f}")])
+    heads = ["method", "year", "MAP@R", "one model", "P@1", "one model", "behind the best by at most"]
+    return Table.of(heads, rows).markdown()
+
+
+def facts(results: Path) -> dict[str, Any]:
+    """Everything that the page's words need."""
+    arenas = load(results)
+    frozen = [arena for arena in arenas.values() if arena.mode == "frozen"]
+    feedback = results / "studies" / "test-feedback.json"
+    return {
+        "arenas": arenas,
+        "frozen": frozen,
+        "tail": [arena for arena in arenas.values() if arena.mode == "tail"],
+        "tables": {name: main_table(arena) for name, arena in arenas.items()},
+        "luck": {name: luck_of_search(arena) for name, arena in arenas.items()},
+        "repeated": [repeated(one, other) for one, other in combinations(arenas.values(), 2)],
+        "papers": {name: with_papers(arena) for name, arena in arenas.items()},
+        "measures": {name: _measures(arena) for name, arena in arenas.items()},
+        "decay": {name: _decay(arena) for name, arena in arenas.items()},
+        "feedback": json.loads(feedback.read_text(encoding="utf-8")) if feedback.exists() else None,
+        "sweeps": sweep_tables(results / "studies" / "sweep.csv"),
+    }
+
+
+def sweep_tables(file: Path) -> dict[str, str]:
+    """By factor: MAP@R of one model, a row per value and a column per method; empty without a sweep."""
+    if not file.exists():
+        return {}
+    with file.open(encoding="utf-8", newline="") as lines:
+        rows = [row for row in csv.DictReader(lines) if row["metric"] == "map_at_r"]
+    tables = {}
+    for factor in dict.fromkeys(row["factor"] for row in rows):
+        own = [row for row in rows if row["factor"] == factor]
+        methods = list(dict.fromkeys(row["method"] for row in own))
+        cells = {
+            (row["value"], row["method"]): f"{100 * float(row['mean']):.2f} ± "
+            f"{100 * float(row['half_width_95'] or 'nan'):.2f}"
+            for row in own
+        }
+        values = dict.fromkeys(row["value"] for row in own)
+        body = [[value, *(cells.get((value, method), "-") for method in methods)] for value in values]
+        tables[factor] = Table.of([factor, *methods], body).markdown()
+    return tables
+
+
+def _measures(arena: Arena) -> dict[str, Any]:
+    """Whether other measures order the methods as MAP@R does."""
+    reference = arena.scores("concatenated", "map_at_r")
+    return {
+        arena.evidence.comparison.measures[metric].label: rank_agreement(
+            reference, arena.scores("concatenated", metric)
+        )
+        for metric in METRICS[:2]
+    }
+
+
+def _decay(arena: Arena) -> Any:
+    """Whether a low spectral decay goes with a high score, over methods; None if it is not on record."""
+    decay = arena.decay()
+    if len(decay) < 3:
+        return None
+    return rank_agreement(
+        {method: -value for method, value in decay.items()}, arena.scores("concatenated", "map_at_r")
+    )
+
+
+def write_pictures(found: dict[str, Any], images: Path) -> None:
+    """All pictures of the page."""
+    images.mkdir(parents=True, exist_ok=True)
+    for mode in ("frozen", "tail"):
+        arenas = found[mode]
+        if arenas:
+            write_png(standings(arenas), images / f"reality-check-{mode}.png")
+            write_png(verdicts(arenas), images / f"reality-check-{mode}-verdicts.png")
+    if len(found["frozen"]) == 2:
+        write_png(across(*found["frozen"]), images / "reality-check-across.png")
+    test = compare_across([arena.evidence for arena in found["frozen"]]).test
+    if test is not None:
+        write_svg(critical_difference_diagram(test), images / "reality-check-ranks.svg")
+
+
+def main() -> None:
+    """Read the command line and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--results", type=Path, default=HERE.parent.parent / "results")
+    parser.add_argument("--docs", type=Path, default=HERE.parent.parent / "docs")
+    options = parser.parse_args()
+    found = facts(options.results)
+    if not found["arenas"]:
+        raise SystemExit(f"{options.results} holds no arena: archive experiments named DATASET-frozen there")
+    write_pictures(found, options.docs / "images")
+    environment = Environment(
+        loader=FileSystemLoader(HERE), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    text = environment.get_template("reality-check.md.j2").render(**found)
+    write_text(options.docs / "reality-check.md", text)
+    print(f"{options.docs / 'reality-check.md'}: {len(found['arenas'])} arenas")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""The pictures of the reality check, drawn from its records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from arenas import Arena
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK, LEADS, REST, QUIET = "#333333", "#1b7837", "#8c96a8", "#b2182b"
+VERDICTS = {"better": LEADS, "worse": QUIET, "equivalent": "#fee08b", "undecided": "#eeeeee"}
+
+
+def standings(arenas: Sequence[Arena]) -> Figure:
+    """Every method of every arena: its mean, and how far behind the best it may be at most."""
+    from matplotlib.figure import Figure
+
+    rows = max(len(arena.methods) for arena in arenas)
+    figure = Figure(figsize=(5.2 * len(arenas), 1.3 + 0.26 * rows), layout="constrained")
+    for axes, arena in zip(figure.subplots(1, len(arenas), squeeze=False)[0], arenas, strict=True):
+        _standing(axes, arena)
+    return figure
+
+
+def _standing(axes: Axes, arena: Arena) -> None:
+    estimates = {estimate.method: estimate for estimate in arena.judgement.estimates}
+    best = 100 * arena.evidence.means[arena.methods[0]]
+    for row, method in enumerate(arena.methods):
+        estimate = estimates[method]
+        colour = LEADS if estimate.leads else REST
+        mean = 100 * estimate.mean
+        reach = best - 100 * estimate.behind
+        axes.plot([reach, mean], [row, row], color=colour, lw=2, alpha=0.5, solid_capstyle="butt")
+        axes.plot(mean, row, "o", color=colour, ms=6)
+    pretrained = 100 * arena.evidence.means[arena.baseline]
+    axes.axvline(pretrained, color=QUIET, lw=1, ls="--")
+    axes.text(pretrained, -1, " pretrained", color=QUIET, fontsize=8, va="center")
+    axes.set_yticks(range(len(arena.methods)), arena.methods, fontsize=8)
+    axes.set_ylim(len(arena.methods) - 0.4, -1.6)
+    axes.set_xlabel("test MAP@R of the concatenated models, percent", fontsize=8)
+    axes.set_title(arena.title, fontsize=10, loc="left", color=INK)
+    axes.tick_params(axis="x", labelsize=8)
+    axes.grid(axis="x", color="#eeeeee")
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def verdicts(arenas: Sequence[Arena]) -> Figure:
+    """Every pair of methods of every arena: better, worse, equivalent within half a point, undecided."""
+    from matplotlib.colors import ListedColormap
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
+    names = list(VERDICTS)
+    figure = Figure(figsize=(5.4 * len(arenas), 5.6), layout="constrained")
+    for axes, arena in zip(figure.subplots(1, len(arenas), squeeze=False)[0], arenas, strict=True):
+        order = arena.methods
+        grid = np.full((len(order), len(order)), np.nan)
+        for pair in arena.pairs:
+            for one in (pair, pair.turned()):
+                grid[order.index(one.first), order.index(one.second)] = names.index(one.verdict)
+        axes.imshow(grid, cmap=ListedColormap(list(VERDICTS.values())), vmin=-0.5, vmax=3.5)
+        axes.set_yticks(range(len(order)), order, fontsize=7)
+        axes.set_xticks(range(len(order)), order, fontsize=7, rotation=90)
+        axes.set_title(f"{arena.title}: row against column", fontsize=9, loc="left", color=INK)
+        axes.tick_params(length=0)
+        for spine in axes.spines.values():
+            spine.set_visible(False)
+    handles = [Patch(color=colour, label=name) for name, colour in VERDICTS.items()]
+    figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
+    return figure
+
+
+def across(one: Arena, other: Arena) -> Figure:
+    """What each method gains over the pretrained features, in one arena against the other."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 5), layout="constrained")
+    axes = figure.subplots()
+    shared = [method for method in one.methods if method in other.methods]
+    gains = [
+        [100 * (arena.evidence.means[m] - arena.evidence.means[arena.baseline]) for m in shared]
+        for arena in (one, other)
+    ]
+    axes.plot(*gains, "o", color=REST, ms=5)
+    for method, x, y in zip(shared, *gains, strict=True):
+        axes.annotate(method, (x, y), xytext=(3, 3), textcoords="offset points", fontsize=7, color=INK)
+    axes.axhline(0, color=QUIET, lw=0.8, ls="--")
+    axes.axvline(0, color=QUIET, lw=0.8, ls="--")
+    axes.set_xlabel(f"gain in MAP@R over pretrained: {one.title}", fontsize=8)
+    axes.set_ylabel(f"gain in MAP@R over pretrained: {other.title}", fontsize=8)
+    axes.tick_params(labelsize=8)
+    return figure
