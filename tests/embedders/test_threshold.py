@@ -87,9 +87,8 @@ def test_too_few_pictures_or_classes_cannot_promise_a_small_rate(classes: int, p
 
 def test_where_two_classes_are_the_same_a_rate_may_be_out_of_reach() -> None:
     vectors, labels = population(25, seed=0)
-    vectors[labels == 3] = vectors[labels == 4][
-        0
-    ]  # two classes that find each other, whatever the others' threshold is
+    # Two classes that find each other, whatever the others' threshold is.
+    vectors[labels == 3] = vectors[labels == 4][0]
     with pytest.raises(UsageError, match=r"the strictest threshold of all others accepts 8\.0%"):
         calibrate(vectors, labels, false_accept_rate=0.02)
 
