@@ -97,10 +97,8 @@ def compare(before: Side, now: Side, sizes: list[int], turns: int, names: list[s
             if has_peer and best["now"] > best["peer"]:
                 verdict += ", slower than PML"
             peer = f"{best['peer']:.2f}" if has_peer else ""
-            print(
-                f"| {title} | {size} | {best['before']:.2f} | {best['now']:.2f} | {ratio:.2f} | {peer} | {verdict} |",
-                flush=True,
-            )
+            figures = f"{best['before']:.2f} | {best['now']:.2f} | {ratio:.2f}"
+            print(f"| {title} | {size} | {figures} | {peer} | {verdict} |", flush=True)
     print("\nfaster than PML before, and slower now by more than 10%:", "; ".join(slower) or "none")
 
 

@@ -154,8 +154,8 @@ def compare(out: Path, kind: str, data: np.ndarray, queries: np.ndarray) -> None
         theirs = overlap(peer.search(queries, K, params=options)[1], exact)
         (cpu, wall), (faiss_cpu, faiss_wall) = times["ours"], times["faiss"]
         print(
-            f"  recall@10 {recall:.3f} (effort {effort}, refine {refine}): {len(queries) / cpu:.0f} queries per "
-            f"second of the processor; faiss {len(queries) / faiss_cpu:.0f} at {theirs:.3f}: "
+            f"  recall@10 {recall:.3f} (effort {effort}, refine {refine}): {len(queries) / cpu:.0f} queries "
+            f"per second of the processor; faiss {len(queries) / faiss_cpu:.0f} at {theirs:.3f}: "
             f"{cpu / faiss_cpu:.2f} times its time ({wall / faiss_wall:.2f} by the clock)",
             flush=True,
         )

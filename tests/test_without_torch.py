@@ -56,6 +56,16 @@ def test_a_verb_that_reads_needs_no_torch(verb: list[str], folder: Path) -> None
     run_without(NO_TORCH, f"from levelfield.cli._app import run_app\nassert run_app({verb!r}) == 0", folder)
 
 
+def test_a_verb_that_computes_names_what_is_missing(folder: Path) -> None:
+    code = (
+        "import contextlib, io\nfrom levelfield.cli._app import run_app\nsaid = io.StringIO()\n"
+        "with contextlib.redirect_stderr(said):\n    assert run_app(['ls', 'losses']) == 1\n"
+        "print(said.getvalue())"
+    )
+    said = run_without(NO_TORCH, code, folder)
+    assert "needs torch, which is not installed; `pip install torch`" in said
+
+
 def test_results_need_no_torch(folder: Path) -> None:
     pytest.importorskip("pandas")
     code = "import levelfield as lf\nprint(len(lf.results('records').results))"

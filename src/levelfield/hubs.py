@@ -6,6 +6,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 from urllib.parse import urlparse
 from urllib.request import getproxies
 
@@ -16,7 +17,7 @@ def no_vain_retries() -> Iterator[None]:
     from huggingface_hub import constants
 
     # `datasets` keeps a copy of the setting; it counts once that package is imported
-    places = [constants, *(module for name in ("datasets.config",) if (module := sys.modules.get(name)))]
+    places: list[Any] = [constants, *filter(None, [sys.modules.get("datasets.config")])]
     before = [bool(place.HF_HUB_OFFLINE) for place in places]
     offline = not _can_be_reached(urlparse(constants.ENDPOINT).hostname or "")
     for place, was in zip(places, before, strict=True):

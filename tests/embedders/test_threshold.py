@@ -90,7 +90,7 @@ def test_where_two_classes_are_the_same_a_rate_may_be_out_of_reach() -> None:
     vectors[labels == 3] = vectors[labels == 4][
         0
     ]  # two classes that find each other, whatever the others' threshold is
-    with pytest.raises(UsageError, match="the strictest threshold of all others accepts 8.0%"):
+    with pytest.raises(UsageError, match=r"the strictest threshold of all others accepts 8\.0%"):
         calibrate(vectors, labels, false_accept_rate=0.02)
 
 

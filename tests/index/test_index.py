@@ -123,6 +123,7 @@ def test_removed_pictures_are_not_found_and_can_come_back(
         assert index.remove(str(pictures / "class1")) == 10
         assert index.remove(str(pictures / "class1")) == 0
         assert len(index) == 20
+        assert [item.row for item in index.items(range(30))] == [item.row for item in index.everything()]
     searcher = lf.Searcher(tmp_path / "index")
     names = {neighbour.name for neighbour in searcher.search(gone[0], k=30).neighbours}
     assert len(names) == 20
@@ -152,6 +153,62 @@ def test_an_open_index_sees_what_was_added_when_it_looks_again(
     assert len(reader) == 30
     reader.refresh()
     assert len(reader) == 35
+
+
+def test_a_file_that_holds_another_picture_now_is_not_found_by_its_old_one(
+    pictures: Path, model: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "index"
+    build(pictures, model, out)
+    searcher = lf.Searcher(out)
+    first, second, third = sorted(pictures.rglob("*.png"))[:3]
+    draw(500).save(first)
+    outcome = build(pictures, model, out)
+    assert (outcome.added, outcome.known, outcome.replaced) == (1, 29, 1)
+    one, two = first.read_bytes(), second.read_bytes()
+    first.write_bytes(two)
+    second.write_bytes(one)
+    outcome = build(pictures, model, out)
+    assert (outcome.added, outcome.moved, outcome.replaced) == (0, 2, 0)
+    first.write_bytes(third.read_bytes())
+    outcome = build(pictures, model, out)
+    assert (outcome.added, outcome.replaced) == (0, 1)
+    assert len(open_index(out)) == 29
+    for file in (second, third):  # by a searcher that was open all the while
+        assert searcher.search(file, k=1).neighbours[0].name == str(file)
+    with changing(out) as index:
+        index.remove(str(second))
+    assert str(second) not in {n.name for n in searcher.search(second, k=30).neighbours}
+
+
+def test_a_folder_has_one_name_however_it_is_written(pictures: Path, model: Path, tmp_path: Path) -> None:
+    build(tmp_path / "model" / ".." / "pictures", model, tmp_path / "index")
+    with changing(tmp_path / "index") as index:
+        assert index.remove(str(pictures / "class0")) == 10
+
+
+def test_names_of_any_kind_harm_nobody(
+    pictures: Path, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = pictures / "h[" / "x]"
+    odd.mkdir(parents=True)
+    names = [b"[bold]a.png", b"b\nb.png", b"c\x1b[31m.png", b"'; drop table items;--.png", b"caf\xe9.png"]
+    for number, name in enumerate(names):
+        draw(number + 50).save(tmp_path / "new.png")
+        try:
+            (tmp_path / "new.png").rename(odd / os.fsdecode(name))
+        except OSError:
+            pytest.skip("this file system takes no such names")
+    assert run_app(["index", str(pictures), "--model", str(model), "-o", str(tmp_path / "index")]) == 0
+    said = capsys.readouterr()
+    assert "34 pictures added" in said.out
+    assert said.err.strip().endswith("caf\\udce9.png: its name is not UTF-8; rename it")
+    picture = str(odd / "[bold]a.png")
+    assert run_app(["search", str(tmp_path / "index"), picture, "-k", "40"]) == 0
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown
+    for part in ("[bold]a.png", "b\\nb.png", "\\x1b[31m"):
+        assert part in "".join(line.rpartition("│ ")[2].strip(" │") for line in shown.splitlines())
 
 
 def test_odd_pictures_go_in_and_unreadable_ones_are_reported(model: Path, tmp_path: Path) -> None:
@@ -297,7 +354,13 @@ def test_several_pictures_are_one_query(pictures: Path, model: Path, tmp_path: P
     views = [draw(3), draw(4), draw(5)]
     vectors = searcher.embedder.embed(views).mean(0)
     wanted = searcher.search_vector(vectors / vectors.norm(), k=5)
-    assert [n.row for n in searcher.search(views, k=5).neighbours] == [n.row for n in wanted.neighbours]
+    found = searcher.search(views, k=5).neighbours
+    assert [n.row for n in found] == [n.row for n in wanted.neighbours]
+    # Different pictures are no more similar together than each is on average: the threshold stays valid.
+    alone = [{n.row: n.similarity for n in searcher.search(view, k=30).neighbours} for view in views]
+    for neighbour in found:
+        mean = np.mean([similarities[neighbour.row] for similarities in alone])
+        assert neighbour.similarity == pytest.approx(mean, abs=1e-5)
 
 
 FILLER = """

@@ -109,3 +109,17 @@ def test_bad_addresses_get_one_line(server: str, model: Path) -> None:
         PostgresIndex("postgresql://nobody@127.0.0.1:1/none")
     with pytest.raises(UsageError, match="--model"):
         lf.Searcher(with_table(server, "verbs"))
+
+
+def test_a_file_that_holds_another_picture_now_is_replaced_in_a_database(
+    server: str, pictures: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedder = lf.load_embedder(model)
+    store = PostgresIndex(with_table(server, "changed"), model=embedder.card)
+    add_pictures(store, embedder, pictures_in_folder(pictures))
+    file = sorted(pictures.rglob("*.png"))[0]
+    draw(500).save(file)
+    outcome = add_pictures(store, embedder, pictures_in_folder(pictures))
+    assert (outcome.added, outcome.known, outcome.replaced, len(store)) == (1, 29, 1, 30)
+    monkeypatch.chdir(pictures)
+    assert store.remove("class0/") == 10

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ def test_every_table_counts_searches_and_reruns(root: Path) -> None:
     evidence = weigh(root)
     assert {row.cells[2].text for row in means_table(evidence).rows[:-1]} == {"12"}
     chosen = selections_table(evidence.comparison)
-    assert [column.name for column in chosen.columns][:2] == ["method", "search"]
+    assert [column.head for column in chosen.columns][:2] == ["method", "search"]
     assert [row.cells[1].text for row in chosen.rows[:4]] == ["1", "2", "3", "1"]
     assert scores(evidence).series["concatenated"]["m00"].remark == "3 searches, 12 reruns"
     text = render_report(evidence)
@@ -57,17 +58,17 @@ def test_a_bar_joins_methods_of_whom_no_two_differ(root: Path) -> None:
         start = methods.index(group[0])
         assert list(group) == methods[start : start + len(group)], "neighbours by their means"
         assert not any(frozenset((a, b)) in apart for a in group for b in group)
-    for one, other in zip(methods, methods[1:], strict=False):
+    for one, other in pairwise(methods):
         together = any({one, other} <= set(group) for group in groups)
         assert together == (frozenset((one, other)) not in apart)
 
 
-def test_the_diagram_is_in_the_page_and_a_file(root: Path, tmp_path: Path) -> None:
-    evidence = weigh(root)
-    text = render_report(evidence)
-    assert text.count("<svg") == 1 and "m21 (" in text
-    svg = next(file for file in write_figures(evidence, tmp_path) if file.name == "differences.svg")
-    assert "m00 (" in svg.read_text()
+def test_the_diagram_is_in_the_page_and_a_file(root: Path, write_experiment: Writer, tmp_path: Path) -> None:
+    text = render_report(weigh(root))
+    assert text.count('<div class="diagram"') == 1 and "m21 (" in text
+    written = write_figures(weigh(write_experiment("small")), tmp_path / "figures")
+    svg = next(file for file in written if file.name == "differences.svg")
+    assert "arcface (" in svg.read_text()
 
 
 def test_a_colour_that_comes_again_looks_different() -> None:

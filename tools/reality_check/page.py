@@ -8,6 +8,7 @@ The words are in ``reality-check.md.j2``; every number and picture comes from re
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 from itertools import combinations
 from pathlib import Path
@@ -57,10 +58,7 @@ def facts(results: Path) -> dict[str, Any]:
     """Everything that the page's words need."""
     arenas = load(results)
     frozen = [arena for arena in arenas.values() if arena.mode == "frozen"]
-    studies = {
-        file.stem: json.loads(file.read_text(encoding="utf-8"))
-        for file in sorted((results / "studies").glob("*.json"))
-    }
+    feedback = results / "studies" / "test-feedback.json"
     return {
         "arenas": arenas,
         "frozen": frozen,
@@ -71,8 +69,30 @@ def facts(results: Path) -> dict[str, Any]:
         "papers": {name: with_papers(arena) for name, arena in arenas.items()},
         "measures": {name: _measures(arena) for name, arena in arenas.items()},
         "decay": {name: _decay(arena) for name, arena in arenas.items()},
-        "studies": studies,
+        "feedback": json.loads(feedback.read_text(encoding="utf-8")) if feedback.exists() else None,
+        "sweeps": sweep_tables(results / "studies" / "sweep.csv"),
     }
+
+
+def sweep_tables(file: Path) -> dict[str, str]:
+    """By factor: MAP@R of one model, a row per value and a column per method; empty without a sweep."""
+    if not file.exists():
+        return {}
+    with file.open(encoding="utf-8", newline="") as lines:
+        rows = [row for row in csv.DictReader(lines) if row["metric"] == "map_at_r"]
+    tables = {}
+    for factor in dict.fromkeys(row["factor"] for row in rows):
+        own = [row for row in rows if row["factor"] == factor]
+        methods = list(dict.fromkeys(row["method"] for row in own))
+        cells = {
+            (row["value"], row["method"]): f"{100 * float(row['mean']):.2f} ± "
+            f"{100 * float(row['half_width_95'] or 'nan'):.2f}"
+            for row in own
+        }
+        values = dict.fromkeys(row["value"] for row in own)
+        body = [[value, *(cells.get((value, method), "-") for method in methods)] for value in values]
+        tables[factor] = Table.of([factor, *methods], body).markdown()
+    return tables
 
 
 def _measures(arena: Arena) -> dict[str, Any]:

@@ -46,6 +46,7 @@ from levelfield.errors import LevelfieldError, did_you_mean
 
 # Typer brings its own copy of click, or uses the installed one, by its version; this is the one in use.
 _CommandLineError: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+LEFT_OUT = ("torch", "torchvision", "timm")  # docs/install.md, "Without torch"
 INTERRUPTED = 130
 
 COMPLETING = "_LEVELFIELD_COMPLETE"  # set by the scripts that --install-completion writes
@@ -128,10 +129,17 @@ def run_app(arguments: list[str]) -> int:
     except Exception as error:
         if debug:
             raise
-        return _say(f"unexpected {type(error).__name__}: {error} (--debug shows where)", 1)
+        return _say(_what_happened(error), 1)
     if code == INTERRUPTED:  # by an error above, or already made an exit code by typer
         return _say("stopped; give the same command again to go on where it was", INTERRUPTED)
     return code if isinstance(code, int) else 0
+
+
+def _what_happened(error: Exception) -> str:
+    """An error that nobody foresaw, but for one: a package that was left out on purpose."""
+    if isinstance(error, ModuleNotFoundError) and error.name in LEFT_OUT:
+        return f"this verb needs {error.name}, which is not installed; `pip install {error.name}`"
+    return f"unexpected {type(error).__name__}: {error} (--debug shows where)"
 
 
 def _explain_exit(error: SystemExit) -> int:

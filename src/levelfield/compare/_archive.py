@@ -1,7 +1,7 @@
 """A small copy of an experiment's records, to publish: everything that a verdict rests on, and nothing else.
 
 Left out are weights, logs, pictures and the runs of trials. The values of single queries become class means:
-the class is the unit of every verdict; each of them, and `verify`, says of the copy what it says of the whole.
+the class is the unit of every verdict; each, and `verify`, says of the copy what it says of the whole.
 """
 
 from __future__ import annotations
@@ -49,8 +49,12 @@ def archive(root: str | Path, out: str | Path) -> int:
                 files.write_bytes(kept, save(class_means(load_file(file))))
             else:
                 _copy(file, kept)
-    reruns = [r for result in comparison.results for repeat in result.repeats for r in repeat.scored]
-    for run in {run for rerun in reruns for run in rerun.runs}:  # those that a test score rests on
+    reruns = [r for result in comparison.results for repeat in result.repeats for r in repeat.reruns.values()]
+    kept_runs = {run for rerun in reruns for run in rerun.runs}  # those that a test score rests on
+    if any(rerun.failed for rerun in reruns):  # a rerun that failed does not say which runs; all that did
+        ended = {run.path.name: run.result() for run in Store(root).runs()}
+        kept_runs |= {name for name, end in ended.items() if end is not None and end.status != "complete"}
+    for run in kept_runs:
         for name in RUN_FILES:
             _copy(Store(root).run(run).path / name, Store(out).run(run).path / name)
     return sum(file.stat().st_size for file in out.rglob("*") if file.is_file())

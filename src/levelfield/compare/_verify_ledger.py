@@ -65,7 +65,7 @@ def openings(store: Store, comparison: Comparison, *, listed: bool) -> Iterator[
         if missing := set(line.reruns) - set(confirmed.get(line.selection, ())):
             yield (
                 f"the test set was opened for rerun {_shown(missing)} of {line.method}, whose scores are not "
-                "on record: deleted, or the run was stopped (the same `levelfield run` command finishes it)"
+                "on record: deleted, or the run is not finished (the same `levelfield run` command goes on)"
             )
     stamped = any(line.event == FEEDBACK for line in lines)
     if comparison.leaky != stamped:

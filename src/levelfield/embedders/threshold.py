@@ -79,8 +79,10 @@ def calibrate(
 
 @dataclass(frozen=True)
 class _Best:
-    """Of every query (N,): its best similarity to others of its class, -inf for none; to other classes, to
-    which of these, and to the best class but that one.
+    """Of every query (N,): its best similarities.
+
+    ``match`` is to others of its own class, -inf for none; ``impostor`` to other classes, which is to
+    ``impostor_class``; ``second`` to the best class but that one.
     """
 
     match: Tensor
@@ -90,7 +92,7 @@ class _Best:
 
 
 def _accepted_when_left_out(best: _Best, labels: Tensor, most: int) -> list[float]:
-    """The share of queries that the threshold of all other classes accepts, for 0 ... ``most`` - 1 above it."""
+    """The share of queries that all other classes' threshold accepts; 0 ... ``most`` - 1 of them above it."""
     accepted = torch.zeros(most, dtype=torch.int64)
     for left_out in labels.unique():
         own = labels == left_out

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry._distances import (
+    divisor_of,
     gradient_before_euclidean,
     gradient_before_products,
     gradient_before_unit,
@@ -36,9 +37,10 @@ def loss_of_distances(vectors: Tensor, function: ValueAndSlope, *, normalize: bo
     """
     with torch.no_grad():
         units, norms = unit_and_norms(vectors) if normalize else (vectors, None)
-        distances, *saved = plain_euclidean(units)
+        distances, centred = plain_euclidean(units)
+        divisor = divisor_of(distances)  # before the function changes them
         value, slope = function(distances)
-        gradient = gradient_before_euclidean(slope, *saved)
+        gradient = gradient_before_euclidean(slope, centred, divisor)
         if norms is not None:
             gradient = gradient_before_unit(gradient, units, norms)
     return with_gradient(value, vectors, gradient)

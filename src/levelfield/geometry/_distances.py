@@ -128,8 +128,9 @@ class _Euclidean(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, vectors: Tensor, squared: bool) -> Tensor:
-        result, *saved = plain_euclidean(vectors, squared=squared)
-        ctx.save_for_backward(*saved)
+        result, centred = plain_euclidean(vectors, squared=squared)
+        if ctx.needs_input_grad[0]:
+            ctx.save_for_backward(centred, *([] if squared else [divisor_of(result)]))
         return result
 
     @staticmethod
@@ -171,8 +172,8 @@ def gradient_before_products(gradient: Tensor, vectors: Tensor) -> Tensor:
     return _matmul(_with_transpose(gradient), vectors)
 
 
-def plain_euclidean(vectors: Tensor, *, squared: bool = False) -> tuple[Tensor, ...]:
-    """:func:`euclidean`, and what its gradient needs: the centred vectors and, unless squared, a divisor.
+def plain_euclidean(vectors: Tensor, *, squared: bool = False) -> tuple[Tensor, Tensor]:
+    """:func:`euclidean`, and the centred vectors, which its gradient needs.
 
     Distances do not change when the mean is subtracted, but their precision does: it is that of the vectors'
     squared lengths, and around their mean vectors that are close together are short.
@@ -183,12 +184,13 @@ def plain_euclidean(vectors: Tensor, *, squared: bool = False) -> tuple[Tensor, 
     norms = dots.diagonal()
     both = norms[:, None] + norms
     relative = dots.mul_(-2).add_(both).div_(both.clamp_(min=limits.tiny))
-    result = threshold(relative, 4 * limits.eps, 0.0).mul_(both)
-    if squared:
-        return result, vectors
-    # Where the distance is zero, an infinite one makes the gradient zero.
-    divisor = threshold(relative, 4 * limits.eps, torch.inf, inplace=True).mul_(both).sqrt_()
-    return result.sqrt_(), vectors, divisor
+    result = threshold(relative, 4 * limits.eps, 0.0, inplace=True).mul_(both)
+    return (result if squared else result.sqrt_()), vectors
+
+
+def divisor_of(distances: Tensor) -> Tensor:
+    """What a gradient is divided by on its way before the root: an infinite zero makes it vanish there."""
+    return threshold(distances, 0.0, torch.inf)
 
 
 def gradient_before_euclidean(gradient: Tensor, vectors: Tensor, divisor: Tensor | None = None) -> Tensor:

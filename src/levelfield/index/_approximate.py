@@ -27,6 +27,7 @@ LINKS = 32  # of HNSW
 TRAINING_ROWS_PER_LIST = 64
 PIECE = 1 << 15
 SAMPLE = 500  # queries on which the recall is measured
+UNTRAINED = 16  # every so many rows, one that lists are not trained on: only these can judge them fairly
 RECALL_AT = 10
 EFFORTS: dict[Kind, tuple[int, ...]] = {
     "hnsw": (16, 32, 64, 128, 256, 512),
@@ -49,6 +50,7 @@ class Approximation(BaseModel):
         sample: How many queries that was measured on.
         target: The recall that the effort was chosen for.
         bytes: Its size.
+        removed: How many rows were removed when that was measured.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -62,6 +64,7 @@ class Approximation(BaseModel):
     sample: int
     target: float
     bytes: int
+    removed: int = 0
 
 
 @dataclass(frozen=True)
@@ -175,14 +178,16 @@ def build(
 def tune(index: Approximate, vectors: Vectors, *, target: float, removed: Rows) -> tuple[float, int]:
     """Give ``index`` the least effort that reaches the recall ``target``; that recall, and the sample's size.
 
-    The queries are rows of the index itself; each is left out of its own answers, which would be too easy.
-    Queries unlike anything in the index find less than that.
+    The queries are rows of the index itself that lists were not trained on; each is left out of its own
+    answers, which would be too easy. Queries unlike anything in the index find less than that.
     """
     if not 0 < target <= 1:
         raise UsageError(f"the recall to aim at is {target}; it must lie between 0 and 1")
     alive = np.setdiff1d(np.arange(index.rows), removed)
     generator = numpy_generator("index", "recall")
-    sample = np.sort(generator.choice(alive, size=min(SAMPLE, len(alive)), replace=False))
+    fair = alive[alive % UNTRAINED == 0]
+    fair = fair if len(fair) >= SAMPLE // 5 else alive
+    sample = np.sort(generator.choice(fair, size=min(SAMPLE, len(fair)), replace=False))
     queries = vectors.take(sample)
     asked = RECALL_AT + 1
     wanted = _without(search_exactly(vectors, queries, asked, removed=removed)[0], sample)
@@ -242,7 +247,7 @@ def _measured(vectors: Vectors, queries: Floats, candidates: Rows, count: int) -
 def _similarities(vectors: Vectors, queries: Floats, candidates: Rows) -> Floats:
     """The similarity of each query to its own candidates (Q x n), -inf where there is none.
 
-    By faiss's own routine, which reads the rows where they lie: to copy them out takes longer than to measure.
+    By faiss's own routine, which reads the rows where they lie: copying them takes longer than measuring.
     """
     faiss = require_faiss()
     pointer, given = faiss.swig_ptr, np.ascontiguousarray(queries, dtype=np.float32)
@@ -264,9 +269,10 @@ def _training_rows(vectors: Vectors, choice: Choice) -> Rows:
     if choice.kind == "ivfpq":
         lists = int(choice.recipe.split(",", maxsplit=1)[0].removeprefix("IVF"))
         wanted = TRAINING_ROWS_PER_LIST * lists
-    wanted = min(vectors.count, wanted)
+    rows = np.arange(vectors.count)
+    rows = rows[rows % UNTRAINED != 0]
     generator = numpy_generator("index", "training rows")
-    return np.sort(generator.choice(vectors.count, size=wanted, replace=False))
+    return np.sort(generator.choice(rows, size=min(len(rows), wanted), replace=False))
 
 
 def _without(rows: Rows, own: Rows) -> list[set[int]]:

@@ -97,16 +97,16 @@ class Catalog:
         return self.rows(), int(removed)
 
     def items(self, rows: Sequence[int]) -> list[Item]:
-        """The items of these rows, in this order."""
+        """The items of these rows, in this order, without those that were removed."""
         found: dict[int, Item] = {}
         for part in _parts(list(rows)):
             marks = ",".join("?" * len(part))
             with self._errors():
-                query = f"select row, name, label from items where row in ({marks})"
+                query = f"select row, name, label from items where removed = 0 and row in ({marks})"
                 found |= {
                     row: Item(row, name, label) for row, name, label in self._database.execute(query, part)
                 }
-        return [found[row] for row in rows]
+        return [found[row] for row in rows if row in found]
 
     def everything(self) -> Iterator[Item]:
         """All items that were not removed, by row."""

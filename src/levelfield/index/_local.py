@@ -32,6 +32,7 @@ from levelfield.index._vectors import REMEDY, SHARD_ROWS, Floats, Rows, Vectors
 MODEL, LOCK = "model", ".lock"
 MEMORY = 4 << 30
 RECALL = 0.95
+REMEASURE = 0.1  # of the rows removed since: the recall is measured again
 TAIL = 20_000  # rows that may wait, searched exactly, before they go into the approximate part
 
 
@@ -85,7 +86,7 @@ class LocalIndex:
         return self._catalog.known(contents)
 
     def items(self, rows: Sequence[int]) -> list[Item]:
-        """The pictures of these rows."""
+        """The pictures of these rows, in this order, without those that were removed."""
         return self._catalog.items(rows)
 
     def everything(self) -> Iterator[Item]:
@@ -101,6 +102,8 @@ class LocalIndex:
 
         k is ``count``, or fewer where the index holds fewer pictures.
         """
+        if self._approximate is None and not (self.folder / self.card.approximate_file).exists():
+            self.refresh()  # a writer has put another in its place since
         count = min(count, len(self))
         if self._is_exact():
             return search_exactly(self._vectors, queries, count, removed=self._removed)
@@ -119,8 +122,6 @@ class LocalIndex:
         if self._approximate is None:
             assert self.card.approximate is not None
             file = self.folder / self.card.approximate_file
-            if not file.exists():
-                raise RunError(f"{file} is gone; give the same index command again to build it")
             self._approximate = approximate.read(file, self.card.approximate)
         return self._approximate
 
@@ -166,7 +167,7 @@ class LocalIndex:
             return
         fits = covered is not None and covered.kind == choice.kind and covered.bytes <= card.memory
         if covered is not None and fits and self._vectors.count < 2 * covered.rows:
-            if covered.target == card.recall and self._vectors.count - covered.rows <= TAIL:
+            if self._is_measured(covered) and self._vectors.count - covered.rows <= TAIL:
                 return
             recipe = covered.recipe
             index = approximate.read(self.folder / card.approximate_file, covered, mapped=False)
@@ -186,8 +187,14 @@ class LocalIndex:
             sample=sample,
             target=card.recall,
             bytes=index.write(file),
+            removed=len(self._removed),
         )
         self._keep(facts, file.name)
+
+    def _is_measured(self, covered: Approximation) -> bool:
+        """Whether the recall was measured for what is aimed at now, among about the rows left now."""
+        change = abs(len(self._removed) - covered.removed)
+        return covered.target == self.card.recall and change <= REMEASURE * (covered.rows - covered.removed)
 
     def _keep(self, facts: Approximation | None, name: str) -> None:
         """Point the card at a new approximate part, then drop the old one."""

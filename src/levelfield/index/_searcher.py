@@ -120,12 +120,11 @@ class Searcher:
         if held == 0:
             raise UsageError("the index is empty; add pictures with levelfield index")
         rows, similarities = self.store.nearest(vector[None].float().numpy(), k)
-        places = [place for place, row in enumerate(rows[0].tolist()) if row >= 0]
-        items = self.store.items([int(rows[0, place]) for place in places])
+        found = dict(zip(rows[0].tolist(), similarities[0].tolist(), strict=True))
         threshold = self.store.model.threshold
         neighbours = []
-        for place, item in zip(places, items, strict=True):
-            similarity = float(similarities[0, place])
+        for item in self.store.items([row for row in found if row >= 0]):
+            similarity = found[item.row]
             matches = None if threshold is None else similarity >= threshold.similarity
             neighbours.append(Neighbour(item.name, item.label, similarity, matches, item.row))
         return Answer(tuple(neighbours), threshold, tuple(_notes(held, k, threshold)))

@@ -57,7 +57,7 @@ class VectorStore(Protocol):
         ...
 
     def items(self, rows: Sequence[int]) -> list[Item]:
-        """The pictures of these rows."""
+        """The pictures of these rows, in this order, without those that were removed."""
         ...
 
     def close(self) -> None:

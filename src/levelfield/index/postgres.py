@@ -117,10 +117,10 @@ class PostgresIndex:
         return rows, values
 
     def items(self, rows: Sequence[int]) -> list[Item]:
-        """The pictures of these rows."""
+        """The pictures of these rows, in this order, without those that were removed."""
         found = self._rows("select row, name, label from {table} where row = any(%s)", (list(rows),))
         by_row = {row: Item(row, name, label) for row, name, label in found}
-        return [by_row[row] for row in rows]
+        return [by_row[row] for row in rows if row in by_row]
 
     def close(self) -> None:
         """Close the connection."""

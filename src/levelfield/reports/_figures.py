@@ -59,13 +59,13 @@ def differences_diagram(evidence: Evidence) -> Figure | None:
     if len(places) < 3:
         return None
     values = list(places.values())
-    ticks = MaxNLocator(8, steps=[1, 2, 5, 10]).tick_values(min(values), max(values)).tolist()
+    ticks = MaxNLocator(8, steps=[1, 2, 5, 10]).tick_values(min(values), max(values))
     digits = 2 if measure.unit == "percent" else 4
     return group_diagram(
         places,
         evidence.groups,
         ends=(values[0], values[-1]),
-        ticks={tick: f"{tick:g}" for tick in ticks if min(values) <= tick <= max(values)},
+        ticks={float(tick): f"{tick:g}" for tick in ticks if min(values) <= tick <= max(values)},
         title=f"Mean {evidence.setting} {measure.axis}; a bar: no two of them were found different",
         digits=digits,
     )

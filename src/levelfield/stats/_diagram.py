@@ -92,7 +92,7 @@ def group_diagram(
 
 def _names(axes: Axes, names: Mapping[str, tuple[float, str]], left: Sequence[str], under: float) -> None:
     """The better half on the left, best on top; the other half on the right, worst on top."""
-    right = [method for method in reversed(names) if method not in left]
+    right = [method for method in reversed(list(names)) if method not in left]
     for side, edge, outwards, align in ((left, -0.01, -0.004, "right"), (right, 1.01, 0.004, "left")):
         for number, method in enumerate(side):
             (place, words), height = names[method], under - STEP * (number + 1)

@@ -193,7 +193,7 @@ def _caveats(table: ScoreTable) -> list[str]:
     if trained.any() and table.counts[trained].max() == 2:
         found.append(
             f"Each method has two {'reruns' if table.repeats == 1 else 'searches'}, which may agree by luck: "
-            "where seeds matter more than classes, up to 9% of experiments without differences show one."
+            "where seeds matter more than classes, up to 12% of experiments without differences show one."
         )
     if trained.any() and table.repeats == 1:
         found.append(

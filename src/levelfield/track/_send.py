@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -173,7 +174,7 @@ def follow(
         if problem is None:
             problem = _closing(sender)
         if problem is not None:
-            say(f"{spec.name}: {sender.waiting()} entries were not sent; {remedy(root, spec.name)}")
+            say(f"{spec.name}: {sender.waiting()} entries were not sent; {remedy(root, spec)}")
         elif complained:
             say(f"{spec.name}: reached again; everything is sent")
 
@@ -186,9 +187,16 @@ def _closing(sender: Sender) -> str | None:
     return None
 
 
-def remedy(root: Path, name: str) -> str:
-    """What to do about entries that were not sent."""
-    return f"`levelfield track {root} --to {name}` sends them"
+def remedy(root: Path, spec: TrackSpec) -> str:
+    """What to do about entries that were not sent.
+
+    Example:
+        >>> remedy(Path("runs/mine"), TrackSpec.model_validate({"name": "mlflow", "uri": "http://there:5000"}))
+        '`levelfield track runs/mine --to mlflow --option uri=http://there:5000` sends them'
+    """
+    options = [shlex.quote(f"{name}={value}") for name, value in spec.options.items()]
+    command = ["levelfield track", shlex.quote(str(root)), "--to", spec.name]
+    return f"`{' '.join([*command, *(f'--option {option}' for option in options)])}` sends them"
 
 
 def _attempt(sender: Sender) -> str | None:

@@ -84,7 +84,7 @@ class _Worker:
         poll: float,
         patience: float,
     ) -> None:
-        self._root, self._name, self._say = root, spec.name, say
+        self._root, self._spec, self._say = root, spec, say
         path = os.pathsep.join(entry for entry in sys.path if entry)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "levelfield.track._worker"],
@@ -129,7 +129,7 @@ class _Worker:
             self._process.kill()
             self._process.wait()
             self._say(
-                f"{self._name}: was too slow to take everything before the end; "
-                f"{remedy(self._root, self._name)}"
+                f"{self._spec.name}: was too slow to take everything before the end; "
+                f"{remedy(self._root, self._spec)}"
             )
         self._listener.join(timeout=1.0)

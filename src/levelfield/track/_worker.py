@@ -42,7 +42,7 @@ def main() -> None:
         follow(root, spec, ended=ended, say=say, poll=poll)
     except Exception as error:
         said = error if isinstance(error, LevelfieldError) else f"{type(error).__name__}: {error}"
-        say(f"{spec.name}: {said}; {remedy(root, spec.name)}")
+        say(f"{spec.name}: {said}; {remedy(root, spec)}")
     finally:
         os._exit(0)  # a library's thread that hangs must not keep us
 

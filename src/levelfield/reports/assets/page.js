@@ -95,9 +95,9 @@
     const widest = 60 + 7.5 * Math.max(...names.map((name) => name.length));
     const inRow = Math.max(1, Math.floor((canvas.clientWidth - 80) / widest));
     const room = 20 * Math.ceil(names.length / inRow);
-    const height = (layout.height || 400) + room - 20;
-    const margin = { ...layout.margin, b: 75 + room };
-    const y = -60 / (height - margin.t - margin.b);
+    const height = (layout.height || 400) + room + 20;
+    const margin = { ...layout.margin, b: 110 + room };
+    const y = -90 / (height - margin.t - margin.b);
     return { ...layout, height, margin, legend: { ...layout.legend, y, maxheight: 5000 } };
   }
 

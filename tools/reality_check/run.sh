@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Everything behind docs/reality-check.md, in order and resumable: give the same command again to go on.
+#
+#   tools/reality_check/run.sh LEVELFIELD CUB_ROOT CARS_ROOT OUT
+#
+# LEVELFIELD is the command of an installed copy of a clean commit (pip install git+file:///...@TAG), so that edits
+# cannot touch what runs; OUT is a folder outside the work tree. Archive what it leaves: levelfield archive OUT/NAME.
+set -euo pipefail
+levelfield=$1 cub=$2 cars=$3 out=$4
+here=$(cd "$(dirname "$0")/../../results/experiments" && pwd)
+export OMP_NUM_THREADS=1
+mkdir -p "$out"
+
+run() { # NAME ROOT: one arena; the search of both datasets comes before any test set is opened
+  "$levelfield" run "$here/$1.yaml" --set "dataset.root=$2" --out "$out/$1" "${@:3}"
+}
+
+run cub200-frozen "$cub" --search-only
+run cars196-frozen "$cars" --search-only
+run cub200-frozen "$cub"
+run cars196-frozen "$cars"
+run cub200-tail "$cub"
+run cars196-tail "$cars"
+"$levelfield" study test-feedback "$here/studies.yaml" --set "dataset.root=$cub" --out "$out/test-feedback"
+"$levelfield" sweep "$here/studies.yaml" --set "dataset.root=$cub" --set hyperparameters=defaults --out "$out/sweeps" \
+  --over head.size=64,128,256,512 --over batch.size=16,32,64,128 --over batch.samples_per_class=2,4,8
