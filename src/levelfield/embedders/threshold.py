@@ -94,7 +94,7 @@ class _Best:
 def _accepted_when_left_out(best: _Best, labels: Tensor, most: int) -> list[float]:
     """The share of queries that all other classes' threshold accepts; 0 ... ``most`` - 1 of them above it."""
     accepted = torch.zeros(most, dtype=torch.int64)
-    for left_out in labels.unique():
+    for left_out in sorted(set(labels.tolist())):
         own = labels == left_out
         others = torch.where(best.impostor_class == left_out, best.second, best.impostor)[~own]
         edges = others.topk(min(most, len(others))).values
