@@ -92,7 +92,8 @@ def prepare_folder(document: str, small: Callable[[list[str]], list[str]]) -> No
     if document == "docs/reports.md":
         means = {"contrastive": 0.5, "triplet": 0.4, "arcface": 0.3, "untrained": 0.1}
         for name, dataset in {"cub": "cub200", "cars": "cars196", "sop": "sop"}.items():
-            written(Path("runs") / name, name=name, dataset=dataset, means=means)
+            for folder in ("runs", "results"):
+                written(Path(folder) / name, name=name, dataset=dataset, means=means)
     if document == "docs/protocol.md":
         Path("exp.yaml").write_text(EXPERIMENT)
         assert run_app(small(["run", "exp.yaml"])) == 0

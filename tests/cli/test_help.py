@@ -53,8 +53,11 @@ def test_a_shell_can_complete_verbs() -> None:
     assert done.stdout.split() == ["export", "export-study"], done.stderr
     shown = subprocess.run(
         [sys.executable, "-m", "levelfield", "--show-completion", "bash"],
+        # whichever shell started the tests, if any
+        env=os.environ | {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"},
         capture_output=True,
         text=True,
         check=False,
     )
     assert "_LEVELFIELD_COMPLETE" in shown.stdout
+    assert shown.returncode == 0 and not shown.stderr

@@ -147,7 +147,7 @@ def test_timm_offline_is_one_clear_line_at_once(monkeypatch: pytest.MonkeyPatch,
         raise OSError("Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", offline)
-    monkeypatch.setattr("levelfield.models._download.getproxies", dict)
+    monkeypatch.setattr("levelfield.hubs.getproxies", dict)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(RunError, match="timm:test_vit: its ImageNet weights cannot be downloaded") as error:
         models.create_trunk("timm:test_vit", weights="imagenet")

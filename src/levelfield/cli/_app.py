@@ -50,6 +50,7 @@ LEFT_OUT = ("torch", "torchvision", "timm")  # docs/install.md, "Without torch"
 INTERRUPTED = 130
 
 COMPLETING = "_LEVELFIELD_COMPLETE"  # set by the scripts that --install-completion writes
+COMPLETION_OPTIONS = {"--install-completion", "--show-completion"}
 
 app = typer.Typer(
     name="levelfield",
@@ -121,7 +122,8 @@ def run_app(arguments: list[str]) -> int:
             raise
         return _say(_what_is_wrong(error), error.exit_code)
     except SystemExit as error:
-        if COMPLETING in os.environ:  # a shell asks what could come next
+        # a shell asks what could come next, or somebody for what to tell the shell
+        if COMPLETING in os.environ or COMPLETION_OPTIONS & set(arguments):
             raise
         return _explain_exit(error)
     except (KeyboardInterrupt, typer.Abort):

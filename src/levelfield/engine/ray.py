@@ -179,9 +179,11 @@ class RayEngine:
             answer = self._ray.get(reference)
         except self._ray.exceptions.RayTaskError as error:  # a task's own errors are part of its answer
             said = " ".join(str(error).strip().splitlines()[-1].split())
+            # an answer that cannot be unpacked here comes without an address
+            where = self._name(attempt.where) or getattr(error, "ip", "") or "(unknown)"
             raise RunError(
-                f"machine {self._name(attempt.where) or error.ip} of the cluster cannot carry out tasks "
-                f"({said[:300]}); install there what is installed here"
+                f"machine {where} of the cluster cannot carry out tasks ({said[:300]}); "
+                "install there what is installed here"
             ) from error
         except self._ray.exceptions.RayError as error:
             return self._see_to(attempt, error)

@@ -41,6 +41,7 @@ class Hyperbolic(EmbeddingLoss):
     hyperbolic distance, which this product does not do: evaluation is by cosine.
 
     Example:
+        >>> import torch
         >>> x = torch.tensor([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]])
         >>> Hyperbolic(temperature=1.0)(x, torch.tensor([0, 0, 1]))  # the distance is 4: log(1 + exp(-4))
         tensor(0.0181)

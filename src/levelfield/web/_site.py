@@ -212,7 +212,7 @@ def page_names(names: Sequence[str]) -> list[str]:
 
     Example:
         >>> page_names(["triplet", "../x", "Triplet"])
-        ['triplet', 'x-8f2acb19', 'Triplet-d4d3a7b8']
+        ['triplet', 'x-d6b96a97', 'Triplet-217139c7']
     """
     found: list[str] = []
     for name in names:
