@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,18 +31,7 @@ from levelfield.data import load
 from levelfield.embedders import Architecture, Preprocessing, build_network, write_model
 from levelfield.errors import UsageError
 from levelfield.rerank import Pictures, compare_rerankers
-
-
-def in_turns(work: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, tuple[float, float]]:
-    """The least seconds of the processor and of the clock that each piece of work took."""
-    found = {name: (float("inf"), float("inf")) for name in work}
-    for _ in range(rounds):
-        for name, do in work.items():
-            began = time.process_time(), time.perf_counter()
-            do()
-            took = time.process_time() - began[0], time.perf_counter() - began[1]
-            found[name] = (min(found[name][0], took[0]), min(found[name][1], took[1]))
-    return found
+from search_vectors import in_turns
 
 
 def lite0(folder: Path) -> Path:

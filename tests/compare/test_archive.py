@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -83,14 +84,15 @@ def test_queries_without_a_score_are_left_out() -> None:
     assert arrays["separated.x"].tolist() == [1.0, 0.375]
 
 
-@pytest.mark.parametrize("out", ["itself", "full"])
+@pytest.mark.parametrize("out", ["itself", "full", "another experiment"])
 def test_nothing_else_is_overwritten(
     out: str, finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "letter.txt").write_text("dear")
-    target = finished if out == "itself" else tmp_path
+    other = shutil.copytree(finished, tmp_path / "other")
+    target = {"itself": finished, "full": tmp_path, "another experiment": other}[out]
     before = json.loads((finished / "experiment.json").read_text())
     assert run_app(["archive", str(finished), "-o", str(target)]) == 2
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
     assert json.loads((finished / "experiment.json").read_text()) == before
-    assert (tmp_path / "letter.txt").exists()
+    assert (tmp_path / "letter.txt").exists() and (other / "experiment.json").exists()

@@ -12,7 +12,7 @@ from pathlib import Path
 from safetensors.numpy import load_file, save
 
 from levelfield import files
-from levelfield.compare._results import collect
+from levelfield.compare._results import Comparison, collect
 from levelfield.errors import UsageError
 from levelfield.records import Store, class_means
 
@@ -27,37 +27,46 @@ def archive(root: str | Path, out: str | Path) -> int:
 
     Args:
         root: The folder that ``levelfield run`` wrote.
-        out: Where the copy goes; made anew where it holds an earlier one.
+        out: Where the copy goes; nothing may lie there. It appears when it is whole.
     """
     root, out = Path(root), Path(out)
     comparison = collect(root)
-    if out.exists() and any(out.iterdir()) and not (out / "experiment.json").exists():
-        raise UsageError(f"{out} holds other files; name an empty folder, or one to replace")
-    if out.resolve() == root.resolve():
-        raise UsageError(f"{out} is the experiment itself; name another folder for the copy")
-    shutil.rmtree(out, ignore_errors=True)
-    files.make_folder(out)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UsageError(f"{out} is not empty; name a new folder, or delete what lies there")
+    unfinished = out.with_name(f".{out.name}.tmp")
+    shutil.rmtree(unfinished, ignore_errors=True)  # of a copy that was killed
+    files.make_folder(unfinished)
     with files.disk_errors(out):
-        for name in (*WHOLE_FILES, *(f"report/{table}" for table in TABLES)):
-            _copy(root / name, out / name)
-        for folder in WHOLE_FOLDERS:
-            if (root / folder).exists():
-                shutil.copytree(root / folder, out / folder, ignore=shutil.ignore_patterns(".*"))
-        for file in sorted((root / "confirmations").glob("*/rerun-*")):
-            kept = out / file.relative_to(root)
-            if file.suffix == ".safetensors":
-                files.write_bytes(kept, save(class_means(load_file(file))))
-            else:
-                _copy(file, kept)
-    reruns = [r for result in comparison.results for repeat in result.repeats for r in repeat.reruns.values()]
-    kept_runs = {run for rerun in reruns for run in rerun.runs}  # those that a test score rests on
-    if any(rerun.failed for rerun in reruns):  # a rerun that failed does not say which runs; all that did
-        ended = {run.path.name: run.result() for run in Store(root).runs()}
-        kept_runs |= {name for name, end in ended.items() if end is not None and end.status != "complete"}
-    for run in kept_runs:
+        _write(root, comparison, unfinished)
+        unfinished.replace(out)
+    return sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
+
+
+def _write(root: Path, comparison: Comparison, out: Path) -> None:
+    for name in (*WHOLE_FILES, *(f"report/{table}" for table in TABLES)):
+        _copy(root / name, out / name)
+    for folder in WHOLE_FOLDERS:
+        if (root / folder).exists():
+            shutil.copytree(root / folder, out / folder, ignore=shutil.ignore_patterns(".*"))
+    for file in sorted((root / "confirmations").glob("*/rerun-*")):
+        kept = out / file.relative_to(root)
+        if file.suffix == ".safetensors":
+            files.write_bytes(kept, save(class_means(load_file(file))))
+        else:
+            _copy(file, kept)
+    for run in _kept_runs(root, comparison):
         for name in RUN_FILES:
             _copy(Store(root).run(run).path / name, Store(out).run(run).path / name)
-    return sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
+
+
+def _kept_runs(root: Path, comparison: Comparison) -> set[str]:
+    """Those that a test score rests on, and those that failed where a rerun did: it does not say which."""
+    reruns = [r for result in comparison.results for repeat in result.repeats for r in repeat.reruns.values()]
+    kept = {run for rerun in reruns for run in rerun.runs}
+    if any(rerun.failed for rerun in reruns):
+        ended = {run.path.name: run.result() for run in Store(root).runs()}
+        kept |= {name for name, end in ended.items() if end is not None and end.status != "complete"}
+    return kept
 
 
 def _copy(source: Path, target: Path) -> None:
