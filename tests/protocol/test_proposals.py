@@ -64,6 +64,31 @@ def test_the_quick_way_proposes_what_the_slow_one_does(sampler: str, count: int)
     assert found == slow_and_obvious(seen, sampler=sampler, seed=7, number=count)
 
 
+def test_a_long_search_is_remembered_by_its_latest_and_a_spread() -> None:
+    seen = observed(50)
+    assert _optimise.remembered(seen, 50) is seen
+    kept = _optimise.remembered(seen, 31)
+    assert len(kept) == 31 and [each for each in seen if each in kept] == kept, "in their order"
+    assert kept[-15:] == seen[-15:] and kept[0] is seen[0]
+
+
+def test_a_long_search_still_finds_the_best_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Choosing by score what is remembered fails here: the best of many noisy scores mislead."""
+    chance = random.Random(3)
+    space = {"x": Float(0.0, 1.0), "y": Float(0.0, 1.0)}
+
+    def height(point: dict[str, Any]) -> float:
+        return 1 - (point["x"] - 0.3) ** 2 - (point["y"] - 0.8) ** 2
+
+    points = [{"x": chance.random(), "y": chance.random()} for _ in range(120)]
+    seen = [Observation(point, height(point) + chance.gauss(0, 0.02)) for point in points]
+    monkeypatch.setattr(_optimise, "GP_MEMORY", 45)
+    few = [suggest(space, seen, sampler="gp", seed=seed, number=120) for seed in range(3)]
+    monkeypatch.setattr(_optimise, "GP_MEMORY", 120)
+    whole = [suggest(space, seen, sampler="gp", seed=seed, number=120) for seed in range(3)]
+    assert all(point is not None and height(point) > 0.97 for point in [*few, *whole])
+
+
 def test_threads_are_as_they_were_afterwards() -> None:
     before = torch.get_num_threads()
     suggest(SPACE, observed(8), sampler="gp", seed=0, number=8, threads=before + 1)

@@ -23,6 +23,7 @@ from levelfield.space import Choice, Dimension, Float, Int, Space, Value
 
 GRID_LEVELS = 5  # of a real range that has no step of its own
 LARGEST_GRID = 1_000_000  # points; nobody runs more, and listing them would take all memory
+GP_MEMORY = 300  # trials that a Gaussian process is fitted to: its cost grows with their cube
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,34 @@ def suggest(
         return {} if number == 0 else None
     if sampler == "grid":
         return _grid_point(space, seed=seed, number=number)
-    seen = [] if sampler == "random" else observed  # which asks nobody, and need not wait for a study
+    match sampler:
+        case "random":
+            seen: Sequence[Observation] = []  # it asks nobody, and need not wait for a study
+        case "gp":
+            seen = remembered(observed, GP_MEMORY)
+        case _:
+            seen = observed
     with _threads(threads) if sampler == "gp" else nullcontext():
         return _optuna_point(space, seen, sampler=sampler, seed=seed_for(seed, "suggest", number))
+
+
+def remembered(observed: Sequence[Observation], most: int) -> Sequence[Observation]:
+    """At most so many trials: the latest, and as many again spread evenly over those before them.
+
+    The latest stand where the search has led, or are still under way and must not be proposed again; the
+    others keep the rest of the space from being forgotten. None is chosen by its score: the best of many
+    noisy scores are the lucky ones, and a process fitted to those looks in the wrong place.
+
+    Example:
+        >>> trials = [Observation({}, score) for score in (0.9, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)]
+        >>> [trial.score for trial in remembered(trials, 4)]
+        [0.9, 0.4, 0.5, 0.6]
+    """
+    if len(observed) <= most:
+        return observed
+    latest = len(observed) - most // 2
+    spread = np.linspace(0, latest - 1, most - most // 2).astype(int)
+    return [observed[index] for index in spread] + list(observed[latest:])
 
 
 @contextmanager
