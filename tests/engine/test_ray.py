@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,8 @@ from records_snapshot import differences, records_of
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.slow
 
+DELAYED = Path(__file__).parent.parent / "delayed_plugin.py"
+
 DRIVER_ONLY = """
 import os
 import levelfield as lf
@@ -47,6 +50,26 @@ assert not ("LEVELFIELD_TEST_NODE" in os.environ and "driver_only_folder" in __f
 @lf.losses.register("driver_only", space={"neg_margin": lf.Float(0.1, MARGIN)})
 class DriverOnly(Contrastive):
     "A loss in a file that only the driver has."
+"""
+
+SLOW = """
+import os, time, uuid
+import levelfield as lf
+from levelfield.losses.contrastive import Contrastive
+
+@lf.losses.register("slow_on_nodes", space={"neg_margin": lf.Float(0.1, 1.0)})
+class SlowOnNodes(Contrastive):
+    "Takes its time on the cluster, and notes each of its steps in a file there."
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.me = uuid.uuid4().hex
+
+    def forward(self, embeddings, labels, *rest):
+        if "LEVELFIELD_TEST_NODE" in os.environ:
+            with open(os.environ["LEVELFIELD_TEST_STEPS"], "a") as file:
+                file.write(self.me + "\\n")
+            time.sleep(0.15)
+        return super().forward(embeddings, labels, *rest)
 """
 
 
@@ -70,6 +93,7 @@ class ThreeNodes:
     def _surroundings(self, name: str) -> dict[str, str]:
         return {
             "LEVELFIELD_TEST_NODE": name,
+            "LEVELFIELD_TEST_STEPS": str(self.folder / "steps"),
             "LEVELFIELD_CACHE": str(self.folder / f"cache of {name}"),
             "OMP_NUM_THREADS": "1",
         }
@@ -111,11 +135,11 @@ def experiment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
                 folder / "images" / f"class {label:02d}" / f"{number}.png"
             )
     values = tiny_values()
-    values["plugins"] = [str(folder / "driver_only.py")]
+    values["plugins"] = [str(folder / "driver_only.py"), str(DELAYED)]
     values["dataset"] = {"name": "folder", "root": str(folder / "images")}
     values["trunk"] = {"name": "conv4", "width": 4}
     values["training"] = {"iterations_per_epoch": 4, "max_epochs": 4, "evaluate_every": 1, "patience": None}
-    values["methods"] = ["driver_only", "triplet"]
+    values["methods"] = ["driver_only", "triplet", "delayed"]
     values["search"] = {"trials": 3, "sampler": "random"}
     values["confirm"] = {"reruns": 1}
     return values
@@ -160,6 +184,45 @@ def test_a_node_is_lost_in_the_middle(
     found = records_of(lf.run(values, tmp_path / "out", progress=KillTheSecond()))
     assert not differences(expected, found)
     nodes.nodes[0] = nodes.add("second")
+
+
+def test_a_long_run_on_a_lost_node_goes_on_where_it_was(
+    nodes: ThreeNodes, experiment: dict[str, Any], tmp_path: Path
+) -> None:
+    """Its states came back to the driver meanwhile: the step after the last of them is the next one."""
+    (tmp_path / "slow.py").write_text(SLOW)
+    steps, out = 40, tmp_path / "out"
+    values = on(nodes, experiment) | {"plugins": [str(tmp_path / "slow.py")], "methods": ["slow_on_nodes"]}
+    values["training"] = {
+        "iterations_per_epoch": 1,
+        "max_epochs": steps,
+        "evaluate_every": 1,
+        "patience": None,
+    }
+    values["search"] = {"trials": 1, "sampler": "random"}
+
+    class LoseTwo:
+        """As soon as the driver holds the state of a run on each of them; the head is left."""
+
+        done = False
+
+        def update(self, board: Board, event: Event) -> None:
+            if not self.done and len(list(out.glob("runs/*/state.pt"))) == 2:
+                self.done = True
+                for node in nodes.nodes:
+                    nodes.cluster.remove_node(node, allow_graceful=False)
+
+    found = records_of(lf.run(lf.Experiment.build(**values), out, progress=LoseTwo()))
+    counts = Counter((nodes.folder / "steps").read_text().split())
+    runs = 4  # two folds, searched and confirmed
+    assert len(counts) > runs, "some were begun again"
+    assert sum(count == steps for count in counts.values()) < runs, "but not from their beginning"
+    assert not differences(records_of(lf.run(lf.Experiment.build(**alone(values)), tmp_path / "a")), found)
+    nodes.nodes = [nodes.add("second"), nodes.add("third")]
+
+
+def alone(values: dict[str, Any]) -> dict[str, Any]:
+    return values | {"engine": {"workers": 0}}
 
 
 def test_the_driver_is_killed_and_started_again(
