@@ -224,29 +224,53 @@ def repeated(one: Arena, other: Arena) -> Repeated:
     return Repeated(one, other, agreement=agreement, **counts)
 
 
-def with_papers(arena: Arena) -> dict[str, Agreement]:
-    """Our order beside that of the reality check of 2020, and of what papers claim (Precision@1)."""
+@dataclass(frozen=True)
+class Papers:
+    """What others report of the methods of an arena, in percent.
+
+    Attributes:
+        claimed: Precision@1 as papers claim it, each with its own network and protocol.
+        checked: Precision@1 of one model in the reality check of 2020, BN-Inception fine-tuned.
+        checked_map: Its MAP@R of the concatenated models.
+    """
+
+    claimed: dict[str, float]
+    checked: dict[str, float]
+    checked_map: dict[str, float]
+
+    def agreements(self, arena: Arena) -> dict[str, Agreement]:
+        """How far our order agrees with theirs."""
+        orders = {
+            "the reality check (fine-tuned BN-Inception, concatenated MAP@R)": (
+                self.checked_map,
+                arena.scores("concatenated", "map_at_r"),
+            ),
+            "what papers claim (Precision@1)": (self.claimed, arena.scores("separated", "precision_at_1")),
+        }
+        return {
+            name: rank_agreement(theirs, ours)
+            for name, (theirs, ours) in orders.items()
+            if len(theirs.keys() & ours.keys()) > 2
+        }
+
+
+def papers(arena: Arena) -> Papers:
+    """What is published about the arena's dataset; nothing of a dataset that nobody measured."""
     dataset = arena.evidence.comparison.experiment.dataset.name
     if dataset not in {cell.dataset for cell in published.results()}:
-        return {}
-    check = published.results(
-        source="reality-check-later", dataset=dataset, setting="concatenated", metric="map_at_r"
+        return Papers({}, {}, {})
+
+    def check(setting: str, metric: str) -> dict[str, float]:
+        cells = published.results(
+            source="reality-check-later", dataset=dataset, setting=setting, metric=metric
+        )
+        return {cell.method: cell.value for cell in cells if cell.value is not None}
+
+    return Papers(
+        claimed={point.method: point.value for point in published.claimed(dataset)},
+        checked=check("separated", "precision_at_1"),
+        checked_map=check("concatenated", "map_at_r"),
     )
-    orders = {
-        "the reality check (fine-tuned BN-Inception, concatenated MAP@R)": (
-            {cell.method: cell.value for cell in check if cell.value is not None},
-            arena.scores("concatenated", "map_at_r"),
-        ),
-        "what papers claim (Precision@1)": (
-            {point.method: point.value for point in published.claimed(dataset)},
-            arena.scores("separated", "precision_at_1"),
-        ),
-    }
-    return {
-        name: rank_agreement(theirs, ours)
-        for name, (theirs, ours) in orders.items()
-        if len(theirs.keys() & ours.keys()) > 2
-    }
 
 
 def years(arena: Arena) -> dict[str, int]:

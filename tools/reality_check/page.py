@@ -14,7 +14,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from arenas import Arena, load, luck_of_search, repeated, with_papers, years
+from arenas import Arena, load, luck_of_search, papers, repeated, years
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pictures import across, standings, verdicts
 
@@ -66,12 +66,38 @@ def facts(results: Path) -> dict[str, Any]:
         "tables": {name: main_table(arena) for name, arena in arenas.items()},
         "luck": {name: luck_of_search(arena) for name, arena in arenas.items()},
         "repeated": [repeated(one, other) for one, other in combinations(arenas.values(), 2)],
-        "papers": {name: with_papers(arena) for name, arena in arenas.items()},
+        "papers": {name: papers(arena).agreements(arena) for name, arena in arenas.items()},
+        "beside": {arena.name: beside_papers(arena) for arena in frozen},
         "measures": {name: _measures(arena) for name, arena in arenas.items()},
         "decay": {name: _decay(arena) for name, arena in arenas.items()},
         "feedback": json.loads(feedback.read_text(encoding="utf-8")) if feedback.exists() else None,
+        "plans": plans(results / "studies"),
         "sweeps": sweep_tables(results / "studies" / "sweep.csv"),
     }
+
+
+def beside_papers(arena: Arena) -> str:
+    """Precision@1 as papers claim it, as the check of 2020 found it, and ours; empty if none is known."""
+    known, ours, published_in = papers(arena), arena.scores("separated", "precision_at_1"), years(arena)
+    rows = [
+        [method, str(published_in[method]), *(_percent(each) for each in found), f"{100 * ours[method]:.1f}"]
+        for method in sorted(arena.methods, key=lambda name: published_in[name])
+        if any(found := (known.claimed.get(method), known.checked.get(method)))
+    ]
+    heads = ["method", "year", "claimed in papers", "reality check of 2020", "here"]
+    return Table.of(heads, rows).markdown() if rows else ""
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"
+
+
+def plans(studies: Path) -> list[dict[str, Any]]:
+    """What ``levelfield plan --json`` said of experiments that nobody carried out here."""
+    return [
+        {"experiment": file.stem.removeprefix("plan-")} | json.loads(file.read_text(encoding="utf-8"))
+        for file in sorted(studies.glob("plan-*.json"))
+    ]
 
 
 def sweep_tables(file: Path) -> dict[str, str]:
