@@ -34,7 +34,11 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_page_is_made_of_records(results: Path, tmp_path: Path) -> None:
+    readme = tmp_path / "README.md"
+    marks = ["<!-- reality check: written by `make reality-check` -->", "<!-- end of reality check -->"]
+    readme.write_text("\n".join(["before", marks[0], "STALE", marks[1], "after", ""]))
     command = [sys.executable, str(TOOL), "--results", str(results), "--docs", str(tmp_path)]
+    command += ["--readme", str(readme)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "reality-check.md").read_text()
@@ -43,6 +47,10 @@ def test_the_page_is_made_of_records(results: Path, tmp_path: Path) -> None:
     for picture in ("frozen", "frozen-verdicts", "across"):
         assert (tmp_path / "images" / f"reality-check-{picture}.png").stat().st_size > 5000
     assert "undefined" not in page.lower()
+    before, _, rest = readme.read_text().partition(marks[0] + "\n")
+    quoted, _, after = rest.partition(marks[1] + "\n")
+    assert (before, after) == ("before\n", "after\n") and "STALE" not in quoted
+    assert quoted.strip() and quoted.strip() in page
 
 
 def test_a_folder_without_arenas_is_said(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """Write docs/reality-check.md and its pictures from the records in results/: ``make reality-check``.
 
-    python tools/reality_check/page.py [--results results] [--docs docs]
+    python tools/reality_check/page.py [--results results] [--docs docs] [--readme README.md]
 
-The words are in ``reality-check.md.j2``; every number and picture comes from records.
+The words are in ``reality-check.md.j2``; every number and picture comes from records. The README quotes the
+page's first paragraph, between two marks.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from levelfield.stats import critical_difference_diagram, rank_agreement
 
 HERE = Path(__file__).parent
 METRICS = ("precision_at_1", "r_precision", "map_at_r")
+MARKS = ("<!-- reality check: written by `make reality-check` -->\n", "<!-- end of reality check -->\n")
 
 
 def main_table(arena: Arena) -> str:
@@ -157,11 +159,21 @@ def write_pictures(found: dict[str, Any], images: Path) -> None:
         write_svg(critical_difference_diagram(test), images / "reality-check-ranks.svg")
 
 
+def quote(readme: Path, paragraph: str) -> None:
+    """Put the page's first paragraph into the README, between its marks."""
+    before, begin, rest = readme.read_text(encoding="utf-8").partition(MARKS[0])
+    _, end, after = rest.partition(MARKS[1])
+    if not begin or not end:
+        raise SystemExit(f"{readme} lacks the lines {MARKS[0].strip()} and {MARKS[1].strip()}; add them")
+    write_text(readme, before + begin + paragraph.strip() + "\n" + end + after)
+
+
 def main() -> None:
     """Read the command line and write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--results", type=Path, default=HERE.parent.parent / "results")
     parser.add_argument("--docs", type=Path, default=HERE.parent.parent / "docs")
+    parser.add_argument("--readme", type=Path, default=HERE.parent.parent / "README.md")
     options = parser.parse_args()
     found = facts(options.results)
     if not found["arenas"]:
@@ -170,8 +182,10 @@ def main() -> None:
     environment = Environment(
         loader=FileSystemLoader(HERE), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    text = environment.get_template("reality-check.md.j2").render(**found)
-    write_text(options.docs / "reality-check.md", text)
+    write_text(
+        options.docs / "reality-check.md", environment.get_template("reality-check.md.j2").render(**found)
+    )
+    quote(options.readme, environment.get_template("abstract.md.j2").render(**found))
     print(f"{options.docs / 'reality-check.md'}: {len(found['arenas'])} arenas")
 
 
