@@ -112,7 +112,7 @@ class SearchBox:
             if file.stat().st_size > self._decoder.max_bytes:
                 raise ImageError(f"the picture is larger than {self._decoder.max_bytes:,} bytes")
             return file.read_bytes()
-        except (OSError, KeyError, ValueError) as error:
+        except (OSError, KeyError, ValueError, OverflowError) as error:  # a number may be any number
             raise ImageError("the picture is not where the index saw it; index it again") from error
 
     def _ask(self, work: Callable[[], Found]) -> Found:
