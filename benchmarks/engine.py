@@ -40,7 +40,7 @@ from levelfield.records import Store
 from levelfield.train import available_cores
 
 HERE = Path(__file__).parent
-METHODS, TRIALS, FOLDS, RERUNS = 14, 5, 4, 3  # the shape of results/cub200-laptop
+METHODS, TRIALS, FOLDS, RERUNS = 14, 5, 4, 3  # the shape of cub_run_seconds.json
 SCORING_SHARE = 0.2  # scoring a rerun takes so much of the time of a run
 
 
