@@ -21,7 +21,7 @@ from levelfield.records import IDENTITY, EpochLine, LedgerLine, RunFolder, Store
 
 REPOSITORY = Path(__file__).parents[2]
 SOURCE = Path(lf.__file__).parent
-OLD = REPOSITORY / "results" / "cub200-laptop"
+OLD = Path(__file__).parent / "version-1"  # CUB, 14 methods, as schema 1 kept them
 LINE = LedgerLine(time="t", host="h", commit=None, method="triplet", selection="s", event="opened")
 
 

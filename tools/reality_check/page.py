@@ -65,6 +65,8 @@ def facts(results: Path) -> dict[str, Any]:
         "arenas": arenas,
         "frozen": frozen,
         "tail": [arena for arena in arenas.values() if arena.mode == "tail"],
+        "unbeaten": [m for m in _order(frozen) if all(m in arena.leaders for arena in frozen)],
+        "beaten": [m for m in _order(frozen) if all(m not in arena.leaders for arena in frozen)],
         "tables": {name: main_table(arena) for name, arena in arenas.items()},
         "luck": {name: luck_of_search(arena) for name, arena in arenas.items()},
         "repeated": [repeated(one, other) for one, other in combinations(arenas.values(), 2)],
@@ -76,6 +78,11 @@ def facts(results: Path) -> dict[str, Any]:
         "plans": plans(results / "studies"),
         "sweeps": sweep_tables(results / "studies" / "sweep.csv"),
     }
+
+
+def _order(arenas: list[Arena]) -> list[str]:
+    """The methods that all arenas have, best first in the first of them."""
+    return [m for m in arenas[0].methods if all(m in arena.methods for arena in arenas)] if arenas else []
 
 
 def beside_papers(arena: Arena) -> str:
