@@ -13,6 +13,7 @@ from safetensors.numpy import load_file, save_file
 
 import levelfield as lf
 from levelfield.cli._app import run_app
+from levelfield.compare import archive
 from levelfield.records import Store, read_selection
 from levelfield.reports import verify_folder, write_report
 from tampering import edit, ledger_lines, rerun_of, selection_of
@@ -265,6 +266,15 @@ def test_an_honest_folder_has_no_finding(folder: Path, capsys: pytest.CaptureFix
     assert verify_folder(folder) == []
     assert run_app(["verify", str(folder)]) == 0
     assert "fit together" in capsys.readouterr().out
+
+
+def test_values_that_the_experiment_sets_are_honest(values: dict[str, Any], tmp_path: Path) -> None:
+    """Runs have them, trials and choices do not: they were not searched."""
+    set_by_hand = values | {"methods": [{"name": "triplet", "set": {"smooth": True}}, "contrastive"]}
+    root = lf.run(lf.Experiment.build(**set_by_hand), tmp_path / "set")
+    assert verify_folder(root) == []
+    archive(root, tmp_path / "copy")
+    assert verify_folder(tmp_path / "copy") == []
 
 
 def test_growing_an_experiment_is_honest_and_said(values: dict[str, Any], folder: Path) -> None:

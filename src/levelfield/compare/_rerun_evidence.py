@@ -27,7 +27,7 @@ def reruns_of_others(store: Store, result: Result) -> Iterator[str]:
                 spec = run.spec()
                 if spec.run_id != name:
                     yield f"run {name} of {result.method} is not the one that its name says"
-                own = (repeat.selection.hyperparameters, repeat.search.run.recipe)
+                own = ({**repeat.fixed, **repeat.selection.hyperparameters}, repeat.search.run.recipe)
                 if (spec.hyperparameters, spec.recipe) != own:
                     yield f"rerun {number + 1} of {result.method} has the scores of another choice"
             seen |= dict.fromkeys(rerun.runs, number)

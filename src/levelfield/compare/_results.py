@@ -44,6 +44,11 @@ class Repeat:
     trials: list[Trial]
 
     @property
+    def fixed(self) -> Mapping[str, object]:
+        """What the experiment sets and the search leaves alone; every run of it has these values too."""
+        return {} if self.search is None else self.search.run.hyperparameters
+
+    @property
     def scored(self) -> list[Rerun]:
         """The reruns that have scores."""
         return [rerun for rerun in self.reruns.values() if rerun.failed is None]

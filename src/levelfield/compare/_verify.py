@@ -153,7 +153,7 @@ def _search_records(store: Store, result: Result, trials: int) -> Iterator[str]:
                 spec = folder.spec()
                 if spec.run_id != run:
                     yield f"run {run} of {result.method} is not the one that its name says"
-                if spec.hyperparameters != trial.hyperparameters:
+                if spec.hyperparameters != {**repeat.fixed, **trial.hyperparameters}:
                     yield f"trial {trial.number + 1} of {result.method} has other values than its run"
                 if not _same(recorded.validation.get(spec.training.metric), score):
                     yield f"trial {trial.number + 1} of {result.method} has another score than its run"
