@@ -84,12 +84,14 @@ class Arena:
         means = [self.evidence.means[method] for method in self.methods]
         return 100 * (max(means) - min(means))
 
-    @property
-    def above_baseline(self) -> list[str]:
-        """The methods that were found better than the pretrained features."""
-        found = (self.judgement.pair(method, self.baseline) for method in self.methods)
-        turned = [p if p.second == self.baseline else p.turned() for p in found]
-        return [pair.first for pair in turned if pair.verdict == "better"]
+    def above_baseline(self, metric: str = "map_at_r") -> list[str]:
+        """The methods that were found better than the pretrained features, concatenated."""
+        judgement = self.evidence.judgements[self.evidence.setting, metric]
+        return [m for m in self.methods if _from(judgement, m, self.baseline).verdict == "better"]
+
+    def behind_best(self, method: str) -> JudgedPair:
+        """The best mean against a method: the interval holds for all pairs together."""
+        return _from(self.judgement, self.methods[0], method)
 
     def scores(self, setting: str, metric: str) -> dict[str, float]:
         """The mean score of every trained method."""
@@ -177,6 +179,12 @@ def luck_of_search(arena: Arena) -> LuckOfSearch | None:
         single=tuple(single),
         unconfirmed=tuple(unconfirmed),
     )
+
+
+def _from(judgement: Judgement, first: str, second: str) -> JudgedPair:
+    """A pair in this order."""
+    pair = judgement.pair(first, second)
+    return pair if pair.first == first else pair.turned()
 
 
 def _directed(pair: JudgedPair) -> tuple[str, str]:

@@ -35,7 +35,6 @@ def main_table(arena: Arena) -> str:
     """A row per method, best first; bold: none was found better."""
     published_in, comparison = years(arena), arena.evidence.comparison
     results = {result.method: result for result in comparison.results}
-    behind = {estimate.method: estimate.behind for estimate in arena.judgement.estimates}
     measures = comparison.measures
     rows = []
     for method in [*arena.methods, arena.baseline]:
@@ -51,9 +50,16 @@ def main_table(arena: Arena) -> str:
         ]
         name = f"**{method}**" if method in arena.leaders else method
         year = published_in.get(method)
-        rows.append([name, "" if year is None else str(year), *cells, Cell(f"{100 * behind[method]:.2f}")])
-    heads = ["method", "year", "MAP@R", "one model", "P@1", "one model", "behind the best by at most"]
+        rows.append([name, "" if year is None else str(year), *cells, Cell(_behind(arena, method))])
+    heads = ["method", "year", "MAP@R", "one model", "P@1", "one model", "behind the best mean"]
     return Table.of(heads, rows).markdown()
+
+
+def _behind(arena: Arena, method: str) -> str:
+    if method == arena.methods[0]:
+        return ""
+    pair = arena.behind_best(method)
+    return f"{100 * pair.difference:.2f} ({100 * pair.low:.2f} to {100 * pair.high:.2f})"
 
 
 def facts(results: Path) -> dict[str, Any]:

@@ -17,7 +17,7 @@ VERDICTS = {"better": LEADS, "worse": QUIET, "equivalent": "#fee08b", "undecided
 
 
 def standings(arenas: Sequence[Arena]) -> Figure:
-    """Every method of every arena: its mean, and how far behind the best it may be at most."""
+    """Every method of every arena: its mean, and the interval of its distance to the best mean."""
     from matplotlib.figure import Figure
 
     rows = max(len(arena.methods) for arena in arenas)
@@ -28,15 +28,15 @@ def standings(arenas: Sequence[Arena]) -> Figure:
 
 
 def _standing(axes: Axes, arena: Arena) -> None:
-    estimates = {estimate.method: estimate for estimate in arena.judgement.estimates}
     best = 100 * arena.evidence.means[arena.methods[0]]
     for row, method in enumerate(arena.methods):
-        estimate = estimates[method]
-        colour = LEADS if estimate.leads else REST
-        mean = 100 * estimate.mean
-        reach = best - 100 * estimate.behind
-        axes.plot([reach, mean], [row, row], color=colour, lw=2, alpha=0.5, solid_capstyle="butt")
-        axes.plot(mean, row, "o", color=colour, ms=6)
+        colour = LEADS if method in arena.leaders else REST
+        if row > 0:
+            pair = arena.behind_best(method)
+            ends = [best - 100 * pair.high, best - 100 * pair.low]
+            axes.plot(ends, [row, row], color=colour, lw=2, alpha=0.5, solid_capstyle="butt")
+        axes.plot(100 * arena.evidence.means[method], row, "o", color=colour, ms=6)
+    axes.axvline(best, color=LEADS, lw=0.8, alpha=0.6)
     pretrained = 100 * arena.evidence.means[arena.baseline]
     axes.axvline(pretrained, color=QUIET, lw=1, ls="--")
     axes.text(pretrained, -1, " pretrained", color=QUIET, fontsize=8, va="center")
