@@ -293,9 +293,13 @@ def years(arena: Arena) -> dict[str, int]:
 
 
 def load(results: Path) -> dict[str, Arena]:
-    """Every finished arena in a folder of archives, by name."""
-    found = {}
-    for folder in sorted(results.iterdir()):
-        if (folder / "ledger.jsonl").exists() and folder.name.rpartition("-")[2] in MODES:
-            found[folder.name] = Arena(weigh(folder))
-    return found
+    """Every finished arena in a folder of archives, by name, in the order of modes and datasets here."""
+    folders = [folder for folder in results.iterdir() if (folder / "ledger.jsonl").exists()]
+    arenas = [Arena(weigh(folder)) for folder in folders if folder.name.rpartition("-")[2] in MODES]
+    modes, datasets = list(MODES), list(DATASETS.values())
+
+    def place(arena: Arena) -> tuple[int, int, str]:
+        known = arena.dataset in datasets
+        return modes.index(arena.mode), datasets.index(arena.dataset) if known else len(datasets), arena.name
+
+    return {arena.name: arena for arena in sorted(arenas, key=place)}

@@ -78,22 +78,23 @@ def verdicts(arenas: Sequence[Arena]) -> Figure:
 
 
 def across(one: Arena, other: Arena) -> Figure:
-    """What each method gains over the pretrained features, in one arena against the other."""
+    """The order of the methods in two arenas, and what each gains over the pretrained features."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6.4, 5), layout="constrained")
-    axes = figure.subplots()
     shared = [method for method in one.methods if method in other.methods]
-    gains = [
-        [100 * (arena.evidence.means[m] - arena.evidence.means[arena.baseline]) for m in shared]
-        for arena in (one, other)
-    ]
-    axes.plot(*gains, "o", color=REST, ms=5)
-    for method, x, y in zip(shared, *gains, strict=True):
-        axes.annotate(method, (x, y), xytext=(3, 3), textcoords="offset points", fontsize=7, color=INK)
-    axes.axhline(0, color=QUIET, lw=0.8, ls="--")
-    axes.axvline(0, color=QUIET, lw=0.8, ls="--")
-    axes.set_xlabel(f"gain in MAP@R over pretrained: {one.title}", fontsize=8)
-    axes.set_ylabel(f"gain in MAP@R over pretrained: {other.title}", fontsize=8)
-    axes.tick_params(labelsize=8)
+    figure = Figure(figsize=(7.2, 0.8 + 0.27 * len(shared)), layout="constrained")
+    axes = figure.subplots()
+    orders = [[method for method in arena.methods if method in shared] for arena in (one, other)]
+    for method in shared:
+        rows = [order.index(method) for order in orders]
+        unbeaten = method in one.leaders and method in other.leaders
+        axes.plot((0, 1), rows, "o-", color=LEADS if unbeaten else REST, ms=4, lw=1.2)
+        for x, arena, row, side in ((-0.03, one, rows[0], "right"), (1.03, other, rows[1], "left")):
+            gain = 100 * (arena.evidence.means[method] - arena.evidence.means[arena.baseline])
+            axes.text(x, row, f"{method}  +{gain:.2f}", ha=side, va="center", fontsize=8, color=INK)
+    for x, arena in ((0, one), (1, other)):
+        axes.text(x, -1.3, arena.title, ha="center", fontsize=9, color=INK, weight="bold")
+    axes.set_xlim(-0.75, 1.75)
+    axes.set_ylim(len(shared) - 0.4, -2)
+    axes.axis("off")
     return figure
