@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import t
 
 import levelfield as lf
 from levelfield import index as room
 from levelfield import models
 from levelfield.data import load
 from levelfield.embedders import Architecture, Preprocessing, write_model
+from levelfield.stats import t_interval
 
 METRICS = ("map_at_100", "map_at_r", "precision_at_1")
 VIEWS: dict[str, dict[str, Any]] = {
@@ -73,9 +73,8 @@ def class_means(values: np.ndarray, labels: np.ndarray) -> np.ndarray:
 def difference(values: np.ndarray, plain: np.ndarray, score: float) -> str:
     if values is plain:
         return f"{100 * score:.2f}"
-    gains = 100 * (values - plain)
-    half = t.ppf(0.975, len(gains) - 1) * gains.std(ddof=1) / np.sqrt(len(gains))
-    return f"{100 * score:.2f} ({gains.mean():+.2f} ± {half:.2f})"
+    gain = t_interval(list(100 * (values - plain)))
+    return f"{100 * score:.2f} ({gain.mean:+.2f} ± {gain.half_width:.2f})"
 
 
 if __name__ == "__main__":

@@ -91,7 +91,7 @@ def across(one: Arena, other: Arena) -> Figure:
         axes.plot((0, 1), rows, "o-", color=LEADS if unbeaten else REST, ms=4, lw=1.2)
         for x, arena, row, side in ((-0.03, one, rows[0], "right"), (1.03, other, rows[1], "left")):
             gain = 100 * (arena.evidence.means[method] - arena.evidence.means[arena.baseline])
-            axes.text(x, row, f"{method}  +{gain:.2f}", ha=side, va="center", fontsize=8, color=INK)
+            axes.text(x, row, f"{method}  {gain:+.2f}", ha=side, va="center", fontsize=8, color=INK)
     for x, arena in ((0, one), (1, other)):
         axes.text(x, -1.3, arena.title, ha="center", fontsize=9, color=INK, weight="bold")
     axes.set_xlim(-0.75, 1.75)
