@@ -16,19 +16,25 @@ TOOL = Path(__file__).parent.parent / "tools" / "reality_check" / "page.py"
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two arenas of the smallest kind: frozen random trunks, two searches of each method."""
+    """Arenas of the smallest kind: two with frozen trunks and two searches, one that trains a layer."""
     from conftest import tiny_values
 
     folder = tmp_path_factory.mktemp("reality")
-    for name, seed in (("one-frozen", 0), ("two-frozen", 1)):
+    methods, frozen = ["contrastive", "triplet", "multi_similarity", "circle"], {"mode": "frozen"}
+    arenas = {
+        "one-frozen": (0, methods, frozen, 2),
+        "two-frozen": (1, methods, frozen, 2),
+        "one-tail": (2, methods[:3], {"mode": "tail", "from": "3"}, 1),
+    }
+    for name, (seed, chosen, trunk, repeats) in arenas.items():
         values = tiny_values() | {
-            "methods": ["contrastive", "triplet", "multi_similarity"],
+            "methods": chosen,
             "training": {"iterations_per_epoch": 2, "max_epochs": 1, "evaluate_every": 1, "patience": None},
-            "search": {"trials": 1, "repeats": 2, "sampler": "random"},
+            "search": {"trials": 1, "repeats": repeats, "sampler": "random"},
             "confirm": {"reruns": 2},
             "seed": seed,
         }
-        values["trunk"] = dict(values["trunk"]) | {"mode": "frozen"}
+        values["trunk"] = dict(values["trunk"]) | trunk
         archive(lf.run(lf.Experiment.build(**values), folder / "runs" / name), folder / "results" / name)
     return folder / "results"
 
@@ -42,9 +48,10 @@ def test_the_page_is_made_of_records(results: Path, tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "reality-check.md").read_text()
-    assert "3 ways to train an embedding" in page and " of 3 pairs differ" in page
-    assert page.count("| contrastive |") + page.count("| **contrastive** |") == 2
-    for picture in ("frozen", "frozen-verdicts", "across"):
+    assert "4 ways to train an embedding" in page and " of 6 pairs differ" in page
+    assert page.count("| contrastive |") + page.count("| **contrastive** |") == 3
+    assert "With the network's upper layers trained too (3 of the methods, one search each)" in page
+    for picture in ("frozen", "frozen-verdicts", "across", "tail", "tail-verdicts"):
         assert (tmp_path / "images" / f"reality-check-{picture}.png").stat().st_size > 5000
     assert "undefined" not in page.lower()
     before, _, rest = readme.read_text().partition(marks[0] + "\n")
