@@ -75,7 +75,11 @@ def facts(results: Path) -> dict[str, Any]:
         "beaten": [m for m in _order(frozen) if all(m not in arena.leaders for arena in frozen)],
         "tables": {name: main_table(arena) for name, arena in arenas.items()},
         "luck": {name: luck_of_search(arena) for name, arena in arenas.items()},
-        "repeated": [repeated(one, other) for one, other in combinations(arenas.values(), 2)],
+        "repeated": [
+            repeated(one, other)
+            for one, other in combinations(arenas.values(), 2)
+            if one.mode == other.mode or one.dataset == other.dataset
+        ],
         "papers": {name: papers(arena).agreements(arena) for name, arena in arenas.items()},
         "beside": {arena.name: beside_papers(arena) for arena in frozen},
         "measures": {name: _measures(arena) for name, arena in arenas.items()},
