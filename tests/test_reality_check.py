@@ -50,7 +50,7 @@ def test_the_page_is_made_of_records(results: Path, tmp_path: Path) -> None:
     page = (tmp_path / "reality-check.md").read_text()
     assert "4 ways to train an embedding" in page and " of 6 pairs differ" in page
     assert page.count("| contrastive |") + page.count("| **contrastive** |") == 3
-    assert "With the network's upper layers trained too (3 of the methods, one search each)" in page
+    assert "With the network's upper layers trained too (3 of the methods, one search each," in page
     for picture in ("frozen", "frozen-verdicts", "across", "tail", "tail-verdicts"):
         assert (tmp_path / "images" / f"reality-check-{picture}.png").stat().st_size > 5000
     assert "undefined" not in page.lower()
