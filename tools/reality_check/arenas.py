@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -130,6 +131,13 @@ class Arena:
                     {(0, r): path for (s, r), path in confirmation.arrays.items() if s == number},
                 )
         return judge_methods(found, self.evidence.setting, self.evidence.measure)
+
+
+def below(arena: Arena, others: Iterable[Arena]) -> list[str]:
+    """The methods whose mean is higher in another arena on the same dataset."""
+    rivals = [other.evidence.means for other in others if other.dataset == arena.dataset]
+    means = arena.evidence.means
+    return [m for m in arena.methods if any(means[m] < rival.get(m, means[m]) for rival in rivals)]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from arenas import Arena, load, luck_of_search, papers, repeated, years
+from arenas import Arena, below, load, luck_of_search, papers, repeated, years
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pictures import across, standings, verdicts
 
@@ -66,11 +66,13 @@ def facts(results: Path) -> dict[str, Any]:
     """Everything that the page's words need."""
     arenas = load(results)
     frozen = [arena for arena in arenas.values() if arena.mode == "frozen"]
+    tail = [arena for arena in arenas.values() if arena.mode == "tail"]
     feedback = results / "studies" / "test-feedback.json"
     return {
         "arenas": arenas,
         "frozen": frozen,
-        "tail": [arena for arena in arenas.values() if arena.mode == "tail"],
+        "tail": tail,
+        "below": {arena.name: below(arena, frozen) for arena in tail},
         "unbeaten": [m for m in _order(frozen) if all(m in arena.leaders for arena in frozen)],
         "beaten": [m for m in _order(frozen) if all(m not in arena.leaders for arena in frozen)],
         "tables": {name: main_table(arena) for name, arena in arenas.items()},
