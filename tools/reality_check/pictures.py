@@ -58,7 +58,8 @@ def verdicts(arenas: Sequence[Arena]) -> Figure:
     from matplotlib.patches import Patch
 
     names = list(VERDICTS)
-    figure = Figure(figsize=(5.4 * len(arenas), 5.6), layout="constrained")
+    height = min(5.6, 1.6 + 0.35 * max(len(arena.methods) for arena in arenas))
+    figure = Figure(figsize=(5.4 * len(arenas), height), layout="constrained")
     for axes, arena in zip(figure.subplots(1, len(arenas), squeeze=False)[0], arenas, strict=True):
         order = arena.methods
         grid = np.full((len(order), len(order)), np.nan)
