@@ -408,6 +408,29 @@ def test_a_killed_writer_leaves_a_whole_index_and_the_next_one_goes_on(model: Pa
     check_same(open_index(tmp_path / "undisturbed"), open_index(out))
 
 
+HALF_A_COMMIT = """
+import os, signal, sqlite3, sys
+database = sqlite3.connect(sys.argv[1])
+database.execute("pragma cache_size = 1")  # changed pages go to the file before the commit
+database.execute("begin immediate")
+insert = "insert into items (row, content, name, label) values (?, ?, 'n', '')"
+for row in range(10_000, 12_000):
+    database.execute(insert, (row, b"%d" % row))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_reader_opens_what_a_writer_left_that_was_killed_within_a_commit(
+    pictures: Path, model: Path, tmp_path: Path
+) -> None:
+    build(pictures, model, tmp_path / "index")
+    before = content(open_index(tmp_path / "index"))
+    catalog = tmp_path / "index" / "catalog.sqlite"
+    subprocess.run([sys.executable, "-c", HALF_A_COMMIT, str(catalog)], check=False)
+    assert catalog.with_name("catalog.sqlite-journal").stat().st_size
+    assert content(open_index(tmp_path / "index")).keys() == before.keys()
+
+
 def test_what_a_killed_writer_left_after_the_last_row_is_written_over(
     pictures: Path, model: Path, tmp_path: Path
 ) -> None:

@@ -65,6 +65,17 @@ def test_a_kill_while_the_schema_is_first_written(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".schema*"))
 
 
+def test_what_killed_writers_left_is_gone_at_the_end(tmp_path: Path) -> None:
+    """A temporary file of a killed driver or worker is no record, and does not stay for ever."""
+    places = [".", "searches/s", "selections", "confirmations", "confirmations/c"]
+    store = Store(tmp_path)
+    with store.open():
+        for place in places:
+            (tmp_path / place).mkdir(exist_ok=True, parents=True)
+            (tmp_path / place / ".record.json.1-2.tmp").touch()
+    assert not list(tmp_path.rglob("*.tmp"))
+
+
 def test_epochs_of_both_versions_are_read(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     append_line(tmp_path / "epochs.jsonl", {"epoch": 0, "loss": None, "map_at_r": 0.25})

@@ -63,7 +63,9 @@ class Catalog:
 
     def __init__(self, folder: Path, *, write: bool = False) -> None:
         self.path = folder / CATALOG
-        mode = "rwc" if write else "ro"
+        # A reader opens the file for writing as well if it may: what a killed writer left half done must be
+        # rolled back before anything can be read.
+        mode = "rwc" if write else "rw"
         with self._errors():
             self._database = sqlite3.connect(
                 f"{self.path.absolute().as_uri()}?mode={mode}",
@@ -75,6 +77,8 @@ class Catalog:
             if write:
                 self._database.execute("pragma synchronous = full")
                 self._database.executescript(SCHEMA)
+            else:
+                self._database.execute("pragma query_only = on")
 
     def close(self) -> None:
         """Close the file."""

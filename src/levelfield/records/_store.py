@@ -59,7 +59,16 @@ class Store:
         busy = f"another levelfield command is working in {self.root}; wait for it to end"
         with files.lock(self.root / ".lock", busy=busy):
             self._check_schema()
-            yield
+            try:
+                yield
+            finally:
+                self._sweep()
+
+    def _sweep(self) -> None:
+        """Delete what killed writers left behind; a run's folder sees to its own."""
+        for folder in (".", "searches/*", "selections", "confirmations", "confirmations/*"):
+            for left_behind in self.root.glob(f"{folder}/.*.tmp"):
+                left_behind.unlink(missing_ok=True)
 
     def _check_schema(self) -> None:
         file = self.root / "schema.json"
