@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,7 @@ def facts(results: Path) -> dict[str, Any]:
         "decay": {name: _decay(arena) for name, arena in arenas.items()},
         "feedback": json.loads(feedback.read_text(encoding="utf-8")) if feedback.exists() else None,
         "plans": plans(results / "studies"),
-        "sweeps": sweep_tables(results / "studies" / "sweep.csv"),
+        "sweeps": sweeps(results / "studies" / "sweep.csv"),
     }
 
 
@@ -121,25 +122,45 @@ def plans(studies: Path) -> list[dict[str, Any]]:
     ]
 
 
-def sweep_tables(file: Path) -> dict[str, str]:
-    """By factor: MAP@R of one model, a row per value and a column per method; empty without a sweep."""
+@dataclass(frozen=True)
+class Sweep:
+    """MAP@R of one model over the values of one factor, in percent.
+
+    Attributes:
+        table: A row per value, a column per method.
+        within: How far the factor moves each method: its best value less its worst.
+        between: How far apart the methods are at each value.
+    """
+
+    table: str
+    within: list[float]
+    between: list[float]
+
+
+def sweeps(file: Path) -> list[Sweep]:
+    """One per factor; none without a sweep."""
     if not file.exists():
-        return {}
+        return []
     with file.open(encoding="utf-8", newline="") as lines:
         rows = [row for row in csv.DictReader(lines) if row["metric"] == "map_at_r"]
-    tables = {}
-    for factor in dict.fromkeys(row["factor"] for row in rows):
-        own = [row for row in rows if row["factor"] == factor]
-        methods = list(dict.fromkeys(row["method"] for row in own))
-        cells = {
-            (row["value"], row["method"]): f"{100 * float(row['mean']):.2f} ± "
-            f"{100 * float(row['half_width_95'] or 'nan'):.2f}"
-            for row in own
-        }
-        values = dict.fromkeys(row["value"] for row in own)
-        body = [[value, *(cells.get((value, method), "-") for method in methods)] for value in values]
-        tables[factor] = Table.of([factor, *methods], body).markdown()
-    return tables
+    factors = dict.fromkeys(row["factor"] for row in rows)
+    return [_sweep(factor, [row for row in rows if row["factor"] == factor]) for factor in factors]
+
+
+def _sweep(factor: str, rows: list[dict[str, str]]) -> Sweep:
+    values, methods = (list(dict.fromkeys(row[key] for row in rows)) for key in ("value", "method"))
+    means = {(row["value"], row["method"]): 100 * float(row["mean"]) for row in rows}
+    half = {(row["value"], row["method"]): 100 * float(row["half_width_95"] or "nan") for row in rows}
+    body = [[v, *(f"{means[v, m]:.2f} ± {half[v, m]:.2f}" for m in methods)] for v in values]
+    return Sweep(
+        table=Table.of([factor, *methods], body).markdown(),
+        within=[_spread([means[value, method] for value in values]) for method in methods],
+        between=[_spread([means[value, method] for method in methods]) for value in values],
+    )
+
+
+def _spread(values: list[float]) -> float:
+    return max(values) - min(values)
 
 
 def _measures(arena: Arena) -> dict[str, Any]:
