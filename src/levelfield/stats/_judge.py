@@ -25,7 +25,7 @@ def judge(
     alpha: float = 0.05,
     equivalence: float | None = None,
     higher_is_better: bool = True,
-    draws: int = 20_000,
+    draws: int = 100_000,
     seed: int = 0,
 ) -> Judgement:
     """Judge all pairs of methods, with classes, seeds and, if there are several, searches as chance.
@@ -33,6 +33,7 @@ def judge(
     A pair differs if its difference, over its standard error, is larger than the largest of all pairs would
     be in all but ``alpha`` of experiments without differences (step-down). It is equivalent if its
     simultaneous interval lies within ``equivalence`` of 0. Everything else is undecided.
+    The order in which methods come makes no difference.
 
     Args:
         table: The scores.
@@ -57,11 +58,11 @@ def judge(
     if equivalence is not None and not 0 < equivalence < math.inf:
         raise UsageError(f"the difference that does not matter must be above 0, got {equivalence}")
     means = table.means if higher_is_better else -table.means
-    order = np.argsort(-means, kind="stable")
-    i, j = np.triu_indices(len(order), 1)
-    pairs = _pairs(table, order[i], order[j], alpha=alpha, margin=equivalence, draws=draws, seed=seed)
+    table = table.take(np.argsort(-means, kind="stable"))
+    first, second = np.triu_indices(len(means), 1)
+    pairs = _pairs(table, first, second, alpha=alpha, margin=equivalence, draws=draws, seed=seed)
     return Judgement(
-        estimates=tuple(_estimates(table, order, pairs, alpha)),
+        estimates=tuple(_estimates(table, pairs, alpha)),
         pairs=tuple(pairs),
         alpha=alpha,
         margin=equivalence,
@@ -82,7 +83,7 @@ def _pairs(
     draws: int,
     seed: int,
 ) -> list[JudgedPair]:
-    """Every pair of indices, the better mean first."""
+    """Every pair of these indices."""
     if not len(first):
         return []
     means = table.means
@@ -125,11 +126,12 @@ def _pairs(
     return found
 
 
-def _estimates(table: ScoreTable, order: Index, pairs: list[JudgedPair], alpha: float) -> list[Estimate]:
-    noise = difference_noise(table, order, np.full_like(order, len(table.methods)))
-    half = stdtrit(noise.df, np.full(len(order), 1 - alpha / 2)) * np.sqrt(noise.variance)
+def _estimates(table: ScoreTable, pairs: list[JudgedPair], alpha: float) -> list[Estimate]:
+    count = len(table.methods)
+    noise = difference_noise(table, np.arange(count), np.full(count, count))  # against nothing
+    half = stdtrit(noise.df, np.full(count, 1 - alpha / 2)) * np.sqrt(noise.variance)
     means = table.means
-    unknown = np.full(len(order), np.nan)
+    unknown = np.full(count, np.nan)
     classes = unknown if noise.classes is None else np.sqrt(noise.classes)
     replicates = unknown if noise.replicates is None else np.sqrt(noise.replicates)
     beaten = {pair.second for pair in pairs if pair.verdict == "better"}
@@ -140,8 +142,8 @@ def _estimates(table: ScoreTable, order: Index, pairs: list[JudgedPair], alpha: 
         behind[pair.second] = max(behind[pair.second], high)
         behind[pair.first] = max(behind[pair.first], -low)
     found = []
-    for k, method in enumerate(order):
-        name, mean = table.methods[method], float(means[method])
+    for k, name in enumerate(table.methods):
+        mean = float(means[k])
         found.append(
             Estimate(
                 method=name,

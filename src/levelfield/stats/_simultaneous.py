@@ -79,7 +79,10 @@ def step_down(
 
 
 def _root(covariance: Array) -> Array:
-    """A matrix whose square is the covariance, which may be singular."""
+    """The one symmetric matrix whose square is the covariance, which may be singular.
+
+    Other roots depend on the signs of eigenvectors, which differ from one linear algebra library to the next.
+    """
     values, vectors = np.linalg.eigh(covariance)
-    root: Array = vectors * np.sqrt(np.maximum(values, 0.0))
+    root: Array = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
     return root

@@ -62,6 +62,16 @@ class ScoreTable:
         counts: NDArray[np.int64] = np.isfinite(self.scores).sum(axis=1)
         return counts
 
+    def take(self, order: NDArray[np.intp]) -> ScoreTable:
+        """The same methods in another order."""
+        return ScoreTable(
+            methods=tuple(self.methods[k] for k in order),
+            runs=self.runs[order],
+            pulls=None if self.pulls is None else self.pulls[order],
+            shares=self.shares,
+            fixed=self.fixed[order],
+        )
+
 
 def score_table(
     values: Mapping[str, ArrayLike],
