@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean, median, stdev
 
 import numpy as np
 
 from levelfield import losses, methods, published
 from levelfield.compare import Confirmation, Evidence, judge_methods, weigh
-from levelfield.records import SearchLuck
+from levelfield.records import SearchLuck, Selection, Store, read_selection
 from levelfield.reports.figures.experiment import spectral_decay
 from levelfield.stats import Agreement, JudgedPair, Judgement, rank_agreement
 from levelfield.studies.search_luck import luck_of
@@ -85,14 +86,44 @@ class Arena:
         means = [self.evidence.means[method] for method in self.methods]
         return 100 * (max(means) - min(means))
 
-    def above_baseline(self, metric: str = "map_at_r") -> list[str]:
-        """The methods that were found better than the pretrained features, concatenated."""
-        judgement = self.evidence.judgements[self.evidence.setting, metric]
+    def above_baseline(self, metric: str = "map_at_r", setting: str = "concatenated") -> list[str]:
+        """The methods that were found better than the pretrained features."""
+        judgement = self.evidence.judgements[setting, metric]
         return [m for m in self.methods if _from(judgement, m, self.baseline).verdict == "better"]
 
     def behind_best(self, method: str) -> JudgedPair:
         """The best mean against a method: the interval holds for all pairs together."""
         return _from(self.judgement, self.methods[0], method)
+
+    def at_most_behind(self, method: str) -> float:
+        """How many points a method may be behind the best mean, at most, simultaneously for all pairs."""
+        return 0.0 if method == self.methods[0] else 100 * self.behind_best(method).high
+
+    @property
+    def unfinished(self) -> list[float]:
+        """For every method, the share of its models that were best at the last measurement."""
+        last = self.evidence.comparison.experiment.training.max_epochs
+        found = []
+        for method in self.methods:
+            reruns = self.evidence.confirmations[method].reruns.values()
+            found.append(fmean(epoch == last for rerun in reruns for epoch in rerun.best_epochs))
+        return found
+
+    @property
+    def reopened(self) -> int:
+        """How often the ledger notes that the test set was opened again after an interruption."""
+        return sum(line.event.startswith("reopened") for line in Store(self.evidence.root).ledger())
+
+    @property
+    def choices(self) -> list[Selection]:
+        """The hyperparameters that searches chose, one for each search."""
+        found = map(read_selection, Store(self.evidence.root).selection_files())
+        return [selection for selection in found if selection.search]
+
+    @property
+    def at_the_edge(self) -> int:
+        """How many of these took a value at an end of its range."""
+        return sum(_at_an_end(Store(self.evidence.root), choice) for choice in self.choices)
 
     def scores(self, setting: str, metric: str) -> dict[str, float]:
         """The mean score of every trained method."""
@@ -133,6 +164,21 @@ class Arena:
         return judge_methods(found, self.evidence.setting, self.evidence.measure)
 
 
+def _at_an_end(store: Store, selection: Selection) -> bool:
+    """Whether a choice lies within a hundredth of a range, on its scale, of one of the ends."""
+    search = store.search(selection.search) if selection.search else None
+    if search is None:
+        return False
+    for name, value in selection.hyperparameters.items():
+        space = search.space.get(name)
+        if space is None or space.kind != "float" or space.low is None or space.high is None:
+            continue
+        low, high, at = (math.log(x) if space.log else x for x in (space.low, space.high, float(value)))
+        if min(at - low, high - at) <= 0.01 * (high - low):
+            return True
+    return False
+
+
 def below(arena: Arena, others: Iterable[Arena]) -> list[str]:
     """The methods whose mean is higher in another arena on the same dataset."""
     rivals = [other.evidence.means for other in others if other.dataset == arena.dataset]
@@ -147,20 +193,24 @@ class LuckOfSearch:
     Attributes:
         between_methods: Standard deviation of the methods' means, in points.
         between_searches: Of the searches of one method, pooled over methods.
+        usual_between: The same of the method in the middle: few methods make up most of the pooled one.
         within_searches: Of one rerun within a search.
         false_alarms: Pairs of searches of one method that would have been called different methods.
         pairs: Such pairs in all.
         single: For each search, how many pairs of methods a comparison of it alone calls different.
         unconfirmed: For each search, how many of these all searches together do not call so.
+        opposite: Pairs that one search calls different one way round, and another the other way round.
     """
 
     between_methods: float
     between_searches: float
+    usual_between: float
     within_searches: float
     false_alarms: int
     pairs: int
     single: tuple[int, ...]
     unconfirmed: tuple[int, ...]
+    opposite: int
 
 
 def luck_of_search(arena: Arena) -> LuckOfSearch | None:
@@ -169,23 +219,23 @@ def luck_of_search(arena: Arena) -> LuckOfSearch | None:
     if not luck:
         return None
     confirmed = {_directed(pair) for pair in arena.pairs if pair.verdict in EVIDENT}
-    single, unconfirmed = [], []
+    called: list[set[tuple[str, str]]] = []
     for number in range(arena.evidence.comparison.experiment.search.repeats):
         judged = arena.one_search(number)
         pairs = [] if judged is None else judged.pairs
-        found = {
-            _directed(p) for p in pairs if p.verdict in EVIDENT and arena.baseline not in (p.first, p.second)
-        }
-        single.append(len(found))
-        unconfirmed.append(len(found - confirmed))
+        evident = [p for p in pairs if p.verdict in EVIDENT and arena.baseline not in (p.first, p.second)]
+        called.append({_directed(pair) for pair in evident})
+    ever = set().union(*called)
     return LuckOfSearch(
         between_methods=100 * stdev(arena.evidence.means[method] for method in arena.methods),
         between_searches=100 * fmean(found.between**2 for found in luck) ** 0.5,
+        usual_between=100 * median(found.between for found in luck),
         within_searches=100 * fmean(found.within**2 for found in luck) ** 0.5,
         false_alarms=sum(found.different for found in luck),
         pairs=sum(found.pairs for found in luck),
-        single=tuple(single),
-        unconfirmed=tuple(unconfirmed),
+        single=tuple(len(found) for found in called),
+        unconfirmed=tuple(len(found - confirmed) for found in called),
+        opposite=sum(pair[::-1] in ever for pair in ever) // 2,
     )
 
 
@@ -212,6 +262,7 @@ class Repeated:
         single: Pairs that are different in one of them only.
         neither: Pairs that are different in none.
         agreement: Of the two orders.
+        worse: By method, those that were found better than it in both.
     """
 
     one: Arena
@@ -221,6 +272,7 @@ class Repeated:
     single: int
     neither: int
     agreement: Agreement
+    worse: dict[str, list[str]]
 
 
 def repeated(one: Arena, other: Arena) -> Repeated:
@@ -237,7 +289,12 @@ def repeated(one: Arena, other: Arena) -> Repeated:
         else:
             counts["single" if here or there else "neither"] += 1
     agreement = rank_agreement(one.evidence.means, {m: other.evidence.means[m] for m in shared})
-    return Repeated(one, other, agreement=agreement, **counts)
+    worse: dict[str, list[str]] = {}
+    for better, method in sorted(found[one.name] & found[other.name]):
+        if {better, method} <= set(shared):
+            worse.setdefault(method, []).append(better)
+    worse = dict(sorted(worse.items(), key=lambda item: -len(item[1])))
+    return Repeated(one, other, agreement=agreement, worse=worse, **counts)
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ def facts(results: Path) -> dict[str, Any]:
         "tail": tail,
         "below": {arena.name: below(arena, frozen) for arena in tail},
         "unbeaten": [m for m in _order(frozen) if all(m in arena.leaders for arena in frozen)],
-        "beaten": [m for m in _order(frozen) if all(m not in arena.leaders for arena in frozen)],
+        "at_most": {m: max(arena.at_most_behind(m) for arena in frozen) for m in _order(frozen)},
         "tables": {name: main_table(arena) for name, arena in arenas.items()},
         "luck": {name: luck_of_search(arena) for name, arena in arenas.items()},
         "repeated": [

@@ -58,7 +58,7 @@ def verdicts(arenas: Sequence[Arena]) -> Figure:
     from matplotlib.patches import Patch
 
     names = list(VERDICTS)
-    height = min(5.6, 1.6 + 0.35 * max(len(arena.methods) for arena in arenas))
+    height = min(6.1, 2.2 + 0.35 * max(len(arena.methods) for arena in arenas))
     figure = Figure(figsize=(5.4 * len(arenas), height), layout="constrained")
     for axes, arena in zip(figure.subplots(1, len(arenas), squeeze=False)[0], arenas, strict=True):
         order = arena.methods
@@ -73,7 +73,8 @@ def verdicts(arenas: Sequence[Arena]) -> Figure:
         axes.tick_params(length=0)
         for spine in axes.spines.values():
             spine.set_visible(False)
-    handles = [Patch(color=colour, label=name) for name, colour in VERDICTS.items()]
+    named = {name: name for name in VERDICTS} | {"equivalent": "equivalent (within half a point)"}
+    handles = [Patch(color=colour, label=named[name]) for name, colour in VERDICTS.items()]
     figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
     return figure
 

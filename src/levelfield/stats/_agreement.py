@@ -14,6 +14,9 @@ Array = NDArray[np.float64]
 RESAMPLES = 2000
 
 
+FEW = 8  # methods: with fewer, many resamples hold two or three different ones
+
+
 @dataclass(frozen=True)
 class Agreement:
     """Kendall's tau-b between two orders of the same methods.
@@ -31,7 +34,9 @@ class Agreement:
     methods: int
 
     def __str__(self) -> str:
-        """As tables print it."""
+        """As tables print it; an interval over a handful of methods would look surer than it is."""
+        if self.methods < FEW:
+            return f"{self.tau:+.2f} (of {self.methods})"
         return f"{self.tau:+.2f} [{self.low:+.2f}, {self.high:+.2f}]"
 
 
