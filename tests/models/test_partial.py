@@ -53,6 +53,19 @@ def test_the_addition_is_the_product_of_its_matrices() -> None:
     assert torch.allclose(layer.weight, expected, atol=1e-6)  # type: ignore[arg-type]
 
 
+def test_merging_gives_plain_layers_and_leaves_the_network_as_it_is() -> None:
+    trunk, plain = models.create_trunk("mlp", width=8), models.create_trunk("mlp", width=8)
+    models.add_lora(trunk, rank=2)
+    for name, parameter in trunk.named_parameters():
+        if name.endswith(".up"):
+            torch.nn.init.normal_(parameter, generator=torch.Generator().manual_seed(0))
+    plain.load_state_dict(models.merged_state(trunk))
+    pixels = torch.rand(4, 3, 1, 1, generator=torch.Generator().manual_seed(1))
+    assert torch.allclose(plain(pixels), trunk(pixels), atol=1e-6)
+    assert not torch.allclose(plain(pixels), models.create_trunk("mlp", width=8)(pixels))
+    assert {name.rsplit(".", 1)[-1] for name in learning(trunk)} == {"up", "down"}
+
+
 def test_the_seed_decides_the_additions() -> None:
     def first_values(seed: int) -> Tensor:
         trunk = models.create_trunk("mlp", width=8, depth=1)

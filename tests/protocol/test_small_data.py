@@ -10,7 +10,7 @@ import pytest
 import levelfield as lf
 from levelfield.compare import collect
 from levelfield.errors import UsageError
-from levelfield.protocol import resolve
+from levelfield.protocol import plan, resolve
 from levelfield.reports import warnings
 
 BATCH = {"size": 24, "samples_per_class": 2, "samples_per_class_classification": 1}
@@ -30,6 +30,20 @@ def test_samples_per_class_adapt_to_the_classes_there_are(tiny: dict[str, Any]) 
         f"triplet: batches hold 4 samples per class instead of 2, {few}",
         f"normalized_softmax: batches hold 4 samples per class instead of 1, {few}",
     )
+
+
+def test_folds_with_one_class_to_validate_on_become_fewer(tiny: dict[str, Any]) -> None:
+    """Among pictures of one class every method is perfect, so that the untrained network would be kept."""
+    asked = {**tiny, "split": {"name": "class_disjoint", "folds": 9}, "methods": ["triplet"]}
+    resolved = resolve(lf.Experiment.build(**{**asked, "batch": {**BATCH, "adapt": True}}))
+    assert resolved.num_folds == resolved.experiment.split.options["folds"] < 9
+    assert resolved.notes[0].startswith(f"{resolved.num_folds} folds instead of 9: ")
+    with pytest.raises(UsageError, match=r"one class to validate on.*set split\.folds lower"):
+        resolve(lf.Experiment.build(**{**asked, "batch": {"size": 8, "samples_per_class": 2}}))
+
+
+def test_a_plan_says_what_will_be_adapted(tiny: dict[str, Any], tmp_path: Path) -> None:
+    assert "batches hold 4 samples per class" in plan(experiment(tiny, adapt=True), tmp_path / "out").notes[0]
 
 
 def test_what_was_adapted_is_in_the_report(tiny: dict[str, Any], tmp_path: Path) -> None:

@@ -133,6 +133,7 @@ def test_a_whole_experiment_in_tail_mode_opens_the_test_set_only_with_a_permit(
             {"transform": {"name": "base", "size": 16, "resize": 16}},
             "trunk.views is 0, but transform base",
         ),
+        (CONV | {"mode": "norm", "freeze_bn": "all"}, {}, "trunk.freeze_bn freezes the layers that it would"),
         (CONV | {"mode": "lora"}, {}, "trunk conv4 has no linear layers for mode lora"),
         (CONV, {"head": {"kind": "none", "init": "pca"}}, "head.kind none has none"),
         (CONV, {"head": {"kind": "mlp", "size": 12, "init": "pca"}}, "twice as many hidden units"),
@@ -222,3 +223,28 @@ def test_of_many_rows_a_sample_is_taken_the_same_for_every_seed(
         monkeypatch.setattr(_head_start, "embed", real)
     assert samples[0] == samples[1] and len(samples[0]) == 5
     assert np.unique(samples[0]).size == 5
+
+
+@pytest.mark.parametrize("augments", [False, True])
+def test_a_transform_that_prints_only_its_address_shows_whether_it_augments(
+    augments: bool, tiny: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = transforms.create
+
+    def closure(name: str, *, train: bool, **options: Any) -> Any:
+        plain = create("none", train=train)
+
+        def transform(images: list[Tensor], generator: torch.Generator) -> Tensor:
+            made = plain(images, generator)
+            drawn = torch.rand((), generator=generator)
+            return made.flip(-1) if train and augments and drawn < 0.5 else made
+
+        return transform
+
+    monkeypatch.setattr(transforms, "create", closure)
+    experiment = lf.Experiment.build(**{**tiny, "methods": ["triplet"], "trunk": TAIL})
+    if augments:
+        with pytest.raises(UsageError, match="augments images in training"):
+            resolve(experiment)
+    else:
+        resolve(experiment)

@@ -57,6 +57,8 @@ def _show(name: str, plan: Plan) -> None:
     print(f"Disk: {_size(plan.disk)}; {_size(plan.free)} are free")
     if plan.disk > plan.free:
         print("Warning: that does not fit")
+    for note in plan.notes:
+        print(f"Note: {note}")
 
 
 def _between(low: float, high: float) -> str:

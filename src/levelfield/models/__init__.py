@@ -18,7 +18,7 @@ from levelfield.models._cuts import HEAD, Cut, LowerPart, list_cuts, split
 from levelfield.models._embedder import BatchNormMode, Embedder, build
 from levelfield.models._head_init import Directions, check_init, principal_directions, start_head
 from levelfield.models._heads import Head, create_head
-from levelfield.models._partial import add_lora, merge_lora, train_biases, train_norms
+from levelfield.models._partial import add_lora, merged_state, train_biases, train_norms
 from levelfield.models._recompute import recompute_activations
 from levelfield.models._trunk import IMAGENET_INPUT, InputRecipe, StateDict, Trunk, TrunkCard
 from levelfield.models._weights import load_weights, weights_identity
@@ -46,7 +46,7 @@ __all__ = [
     "create_head",
     "create_trunk",
     "list_cuts",
-    "merge_lora",
+    "merged_state",
     "pca_head",
     "principal_directions",
     "recompute_activations",

@@ -77,11 +77,19 @@ def add_lora(
         parametrize.register_parametrization(layer, "weight", addition)
 
 
-def merge_lora(trunk: Trunk) -> None:
-    """Make the low-rank additions part of the weights: the same function, of plain layers."""
-    for layer in list(trunk.modules()):
+def merged_state(network: nn.Module) -> dict[str, Tensor]:
+    """The state of ``network`` with its low-rank additions made part of the weights, for plain layers.
+
+    The network itself stays as it is. To take the additions out of a copy would take them out of both: they
+    share the classes that torch made for such layers.
+    """
+    state: dict[str, Tensor] = dict(network.state_dict())
+    for name, layer in network.named_modules():
         if isinstance(layer, nn.Linear) and parametrize.is_parametrized(layer, "weight"):
-            parametrize.remove_parametrizations(layer, "weight", leave_parametrized=True)
+            own = f"{name}.parametrizations."
+            state = {key: value for key, value in state.items() if not key.startswith(own)}
+            state[f"{name}.weight"] = layer.weight.detach()
+    return state
 
 
 def train_biases(trunk: Trunk) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from levelfield import batches
 from levelfield.config import BatchSpec
 from levelfield.data.views import DevelopmentView
@@ -36,7 +38,7 @@ def fit_batches(
         fitted.append(replace(method, samples_per_class=possible))
         notes.append(
             f"{method.name}: batches hold {possible} samples per class instead of {wanted}, because the "
-            f"smallest training fold has {_fewest_classes(view)} classes."
+            f"smallest training fold has {_fewest_classes(view)} classes{_repeats(view, possible)}."
         )
     return tuple(fitted), tuple(notes)
 
@@ -71,6 +73,16 @@ def _explain(method: Method, problem: UsageError, possible: int | None) -> str:
     if possible is None:
         return f"method {method.name}: {reason}; set batch.size to a number that the classes can fill"
     return f"method {method.name}: {reason}; set {_key(method)} to {possible}, or batch.adapt to true"
+
+
+def _repeats(view: DevelopmentView, samples: int) -> str:
+    """What a reader must know where classes have fewer pictures than a batch takes of them."""
+    fewest = min(
+        int(np.unique(view.dataset.labels[fold.train], return_counts=True)[1].min()) for fold in view.folds
+    )
+    if fewest >= samples:
+        return ""
+    return f"; the smallest has {fewest} pictures, so that a batch holds some more than once"
 
 
 def _fewest_classes(view: DevelopmentView) -> int:

@@ -65,6 +65,7 @@ class Plan:
         disk: Bytes that the records will take in addition.
         free: Bytes that are free on that disk.
         workers: Processes.
+        notes: What would be adapted to the data, one sentence each.
     """
 
     methods: tuple[MethodPlan, ...]
@@ -76,6 +77,7 @@ class Plan:
     disk: int
     free: int
     workers: int
+    notes: tuple[str, ...]
 
     @property
     def runs_done(self) -> int:
@@ -156,6 +158,7 @@ def plan(experiment: Experiment, out: str | Path | None = None) -> Plan:
         disk=todo * size + arrays + state + kept,
         free=shutil.disk_usage(_existing(store.root)).free,
         workers=workers,
+        notes=resolved.notes,
     )
 
 

@@ -8,6 +8,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from levelfield import batches, engine, losses, methods, metrics, miners, models, published
 from levelfield.config import Experiment, HeadSpec, LoraSpec, MethodSpec, Plugin, TrunkSpec
 from levelfield.data import registry as datasets
@@ -17,6 +19,7 @@ from levelfield.errors import UsageError, did_you_mean
 from levelfield.losses import regularisers, synthesis
 from levelfield.methods import Method
 from levelfield.protocol._batches import fit_batches
+from levelfield.protocol._folds import open_with_folds
 from levelfield.protocol._optimise import LARGEST_GRID, grid_size
 from levelfield.published import DEFAULT_SOURCE
 from levelfield.records import (
@@ -29,7 +32,7 @@ from levelfield.records import (
 )
 from levelfield.registry import Registry, load_plugin_file, loaded_entry_points, plugin_digest_now
 from levelfield.rerank import RERANKERS
-from levelfield.seeds import run_seed
+from levelfield.seeds import run_seed, torch_generator
 from levelfield.space import Value
 from levelfield.train import (
     PluginFile,
@@ -139,8 +142,8 @@ def resolve(experiment: Experiment) -> Resolved:
                 f"method {method.name}: its grid has {size:.1g} points, more than {LARGEST_GRID:,}; narrow "
                 "its ranges with `space:`, or choose another search.sampler"
             )
-    view = _open(experiment)
-    resolved_methods, notes = fit_batches(resolved_methods, experiment.batch, view)
+    experiment, view, of_folds = open_with_folds(experiment, _open)
+    resolved_methods, of_batches = fit_batches(resolved_methods, experiment.batch, view)
     resolved = Resolved(
         experiment=experiment,
         methods=resolved_methods,
@@ -168,7 +171,7 @@ def resolve(experiment: Experiment) -> Resolved:
         num_folds=len(view.folds),
         split_description=view.description,
         leaky=view.leaky,
-        notes=notes,
+        notes=(*of_folds, *of_batches),
     )
     _check_network(resolved)
     return resolved
@@ -280,7 +283,7 @@ def _trunk_identity(trunk: TrunkSpec) -> TrunkIdentity:
         weights=models.weights_identity(trunk.weights),
         mode=mode,
         bn_mode=trunk.bn_mode,
-        views=trunk.views,
+        views=trunk.views if mode in ("frozen", "tail") else 0,  # others read pictures, and keep no views
         cut=trunk.cut if mode == "tail" else None,
         lora=(trunk.lora or LoraSpec()) if mode == "lora" else None,
     )
@@ -346,6 +349,11 @@ def _check_network(resolved: Resolved) -> None:
     spec = resolved.run_spec(resolved.methods[0], {}, fold=0, seed=0)
     embedder = build_embedder(spec, Resources(recompute=recompute))  # its weights do not matter here
     models.check_init(embedder.head, head.init)
+    if trunk.mode in ("lora", "bitfit", "norm") and not embedder.parameter_groups()["trunk"]:
+        raise UsageError(
+            f"trunk.mode {trunk.mode} has nothing to train here: trunk.freeze_bn freezes the layers that it "
+            "would train; leave trunk.freeze_bn out, or set it to true"
+        )
     trains_batch_norms = trunk.mode != "frozen" and trunk.bn_mode == "train" and embedder.batch_norms()
     if training.chunk is not None and trains_batch_norms:
         raise UsageError(
@@ -361,8 +369,19 @@ def _check_network(resolved: Resolved) -> None:
 
 def _augments(transform: Plugin) -> bool:
     """Whether a transform does something else in training than in evaluation."""
-    twins = [transforms.create(transform.name, train=train, **transform.options) for train in (True, False)]
-    return repr(twins[0]) != repr(twins[1])
+    train, evaluate = (
+        transforms.create(transform.name, train=train, **transform.options) for train in (True, False)
+    )
+    if " at 0x" not in repr(train) + repr(evaluate):
+        return repr(train) != repr(evaluate)
+    # What prints nothing but its address must show what it does.
+    picture = torch.randint(0, 256, (3, 320, 288), dtype=torch.uint8, generator=torch_generator("augments"))
+    try:
+        expected = evaluate([picture], torch_generator("augments", "evaluation"))
+        made = [train([picture], torch_generator("augments", number)) for number in range(8)]
+    except Exception:
+        return True
+    return not all(torch.equal(expected, one) for one in made)
 
 
 def _open(experiment: Experiment) -> DevelopmentView:

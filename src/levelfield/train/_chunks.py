@@ -56,15 +56,29 @@ class ChunkedPass:
 
 def _random_states(device: torch.device) -> list[Tensor]:
     states = [torch.get_rng_state()]
-    return [*states, torch.cuda.get_rng_state(device)] if device.type == "cuda" else states
+    match device.type:
+        case "cuda":
+            states.append(torch.cuda.get_rng_state(device))
+        case "mps":
+            states.append(torch.mps.get_rng_state())
+    return states
 
 
 @contextmanager
 def _random(device: torch.device, states: list[Tensor]) -> Iterator[None]:
     """Draw from ``states`` for a while; the generators then go on from where they were."""
-    devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        torch.set_rng_state(states[0])
-        if devices:
-            torch.cuda.set_rng_state(states[1], device)
+    before = _random_states(device)
+    try:
+        _set_random_states(device, states)
         yield
+    finally:
+        _set_random_states(device, before)
+
+
+def _set_random_states(device: torch.device, states: list[Tensor]) -> None:
+    torch.set_rng_state(states[0])
+    match device.type:
+        case "cuda":
+            torch.cuda.set_rng_state(states[1], device)
+        case "mps":
+            torch.mps.set_rng_state(states[1])

@@ -222,9 +222,9 @@ def whole_embedder(embedder: models.Embedder, spec: RunSpec, resources: Resource
             whole.load_state_dict(embedder.state_dict(), strict=False)  # the tail's names are the whole's
             return whole.train(embedder.training)
         case "lora":
-            whole = copy.deepcopy(embedder)
-            models.merge_lora(whole.trunk)
-            return whole
+            whole = _with_head(_create_trunk(spec.trunk, resources.weights, 0), spec)
+            whole.load_state_dict(models.merged_state(embedder))
+            return whole.train(embedder.training)
         case _:
             return embedder
 
