@@ -32,7 +32,7 @@ FIELDS: dict[str, tuple[Any, str]] = {
     "plugins": ("one more", ""),
     "dataset.name": ("toy_images", "FRS"),
     "dataset.root": ("elsewhere", ""),
-    "split.name": ("shuffled_classes", "RS"),
+    "split.name": ("mlrc", "RS"),
     "trunk.name": ("conv4", "FRS"),
     "trunk.weights": ("a file", "FRS"),
     "trunk.mode": ("finetune", "FRS"),  # then there are no features

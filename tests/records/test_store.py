@@ -73,7 +73,13 @@ def test_what_killed_writers_left_is_gone_at_the_end(tmp_path: Path) -> None:
         for place in places:
             (tmp_path / place).mkdir(exist_ok=True, parents=True)
             (tmp_path / place / ".record.json.1-2.tmp").touch()
+        for run, ended in (("a", True), ("b", False)):
+            (tmp_path / "runs" / run).mkdir(parents=True)
+            (tmp_path / "runs" / run / "state.pt").touch()
+            if ended:  # and the process was killed before it could delete the state
+                (tmp_path / "runs" / run / "result.json").touch()
     assert not list(tmp_path.rglob("*.tmp"))
+    assert [file.parent.name for file in tmp_path.rglob("state.pt")] == ["b"]
 
 
 def test_epochs_of_both_versions_are_read(tmp_path: Path) -> None:

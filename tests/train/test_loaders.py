@@ -20,7 +20,8 @@ from torch import Tensor
 
 from levelfield.data import FileImages, ImageError, MemoryImages, Rows, transforms
 from levelfield.errors import RunError, UsageError
-from levelfield.train import ImageInputs, _loaders, checkpoint, run_job
+from levelfield.records import STATE_FILE
+from levelfield.train import ImageInputs, _loaders, run_job
 from odd_images import Deadly, from_global_generator, on_gpu
 from one_run import files, job
 
@@ -83,7 +84,7 @@ def test_a_run_has_the_same_bits_with_any_number_of_loaders_and_after_a_kill(
         patched.setattr(ImageInputs, "train", third_epoch_stops)
         with pytest.raises(KeyboardInterrupt):
             run_job(stopped)
-    assert (tmp_path / "stopped" / checkpoint.STATE).exists()
+    assert (tmp_path / "stopped" / STATE_FILE).exists()
     run_job(stopped)
     assert files(tmp_path / "stopped") == files(tmp_path / "0")
 

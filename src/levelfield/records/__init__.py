@@ -55,7 +55,7 @@ from levelfield.records._models import (
     experiment_record,
 )
 from levelfield.records._provenance import environment, now
-from levelfield.records._run import RunFolder
+from levelfield.records._run import STATE_FILE, RunFolder
 from levelfield.records._scope import IDENTITY, Scope, scope_table
 from levelfield.records._seal import seal_of, seals
 from levelfield.records._select import select
@@ -80,6 +80,7 @@ __all__ = [
     "SEARCH_LUCK_FILE",
     "SETTINGS",
     "SPECTRUM",
+    "STATE_FILE",
     "DataIdentity",
     "EmbeddingMap",
     "Environment",

@@ -14,6 +14,8 @@ from levelfield.records._identity import SCHEMA_VERSION, RunSpec
 from levelfield.records._models import EpochLine, Provenance, RunResult
 from levelfield.records._parse import parse, read_record
 
+STATE_FILE = "state.pt"  # what an unfinished run goes on from; `train` writes it
+
 
 class RunFolder:
     """The files of one run, under ``runs/<run id>``."""

@@ -23,7 +23,7 @@ from levelfield.records._models import (
     experiment_record,
 )
 from levelfield.records._parse import parse, read_record
-from levelfield.records._run import RunFolder
+from levelfield.records._run import STATE_FILE, RunFolder
 
 READABLE_VERSIONS = (1, SCHEMA_VERSION)
 SEARCH_LUCK_FILE = "search-luck.json"
@@ -65,7 +65,13 @@ class Store:
                 self._sweep()
 
     def _sweep(self) -> None:
-        """Delete what killed writers left behind; a run's folder sees to its own."""
+        """Delete what killed writers left behind: half-written records, and states of runs that had ended.
+
+        Half-written files of a run are its folder's affair: it is carried out again.
+        """
+        for state in self.root.glob(f"runs/*/{STATE_FILE}"):
+            if (state.parent / "result.json").exists():
+                state.unlink(missing_ok=True)
         for folder in (".", "searches/*", "selections", "confirmations", "confirmations/*"):
             for left_behind in self.root.glob(f"{folder}/.*.tmp"):
                 left_behind.unlink(missing_ok=True)

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from levelfield import files
 from levelfield.errors import RunError
+from levelfield.records import STATE_FILE
 
 WEIGHTS = "best.safetensors"
-STATE = "state.pt"
 _UNREADABLE = (
     RuntimeError,
     EOFError,
@@ -57,7 +57,7 @@ def save_state(folder: Path, state: dict[str, Any]) -> None:
     """Keep what the run in ``folder`` needs to go on after a kill."""
     buffer = io.BytesIO()
     torch.save(state, buffer)
-    files.write_bytes(folder / STATE, buffer.getvalue())
+    files.write_bytes(folder / STATE_FILE, buffer.getvalue())
 
 
 def load_state(folder: Path) -> dict[str, Any] | None:
@@ -65,7 +65,7 @@ def load_state(folder: Path) -> dict[str, Any] | None:
 
     A damaged one is set aside: the run then starts again, which takes time but changes no bit.
     """
-    file = folder / STATE
+    file = folder / STATE_FILE
     if not file.exists():
         return None
     try:
@@ -85,4 +85,4 @@ def load_state(folder: Path) -> dict[str, Any] | None:
 
 def drop_state(folder: Path) -> None:
     """Forget the state of a finished run."""
-    (folder / STATE).unlink(missing_ok=True)
+    (folder / STATE_FILE).unlink(missing_ok=True)
