@@ -177,3 +177,15 @@ def test_images_that_a_trunk_does_not_take_are_one_clear_line() -> None:
     with pytest.raises(UsageError, match="trunk mlp does not take images of 3 x 224 x 224") as caught:
         list_cuts(models.create_trunk("mlp"), image_size=224)
     assert "\n" not in str(caught.value)
+
+
+def test_tokens_that_learn_do_not_hide_the_cuts() -> None:
+    trunk = models.create_trunk("timm:cait_xxs24_224", depth=1, img_size=32)
+    learning = {name for name, parameter in trunk.named_parameters() if parameter.requires_grad}
+    assert "blocks" in {cut.name for cut in list_cuts(trunk, image_size=32)}
+    assert learning == {name for name, parameter in trunk.named_parameters() if parameter.requires_grad}
+
+
+def test_a_network_that_does_not_say_how_wide_it_is() -> None:
+    trunk = models.create_trunk("timm:poolformer_s12")
+    assert trunk(torch.zeros(1, 3, 64, 64)).shape[1] == trunk.num_features == 512

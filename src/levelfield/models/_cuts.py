@@ -7,6 +7,8 @@ that is exactly one tensor.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -145,6 +147,19 @@ def split(trunk: Trunk, name: str) -> tuple[LowerPart, Trunk]:
     )
 
 
+@contextmanager
+def _without_gradients(network: nn.Module) -> Iterator[None]:
+    """No parameter asks for a gradient: torch's counter trips over tokens that do."""
+    learning = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    try:
+        for parameter in learning:
+            parameter.requires_grad_(False)
+        yield
+    finally:
+        for parameter in learning:
+            parameter.requires_grad_(True)
+
+
 def list_cuts(trunk: Trunk, *, image_size: int, channels: int = 3) -> list[Cut]:
     """The cuts between the stages and blocks of ``trunk``, from the input to the output.
 
@@ -166,7 +181,7 @@ def list_cuts(trunk: Trunk, *, image_size: int, channels: int = 3) -> list[Cut]:
     image = trunk.prepare(torch.zeros(1, channels, image_size, image_size))
     cost = Cost(network, traced.graph)
     try:
-        with mode_of(network, training=False):
+        with mode_of(network, training=False), _without_gradients(network):
             cost.run(image)
     except Exception as error:  # forward() can raise anything
         wanted = f"images of {channels} x {image_size} x {image_size}"

@@ -70,13 +70,18 @@ def timm_trunk(name: str, /, *, in_channels: int = 3, **options: Any) -> Trunk:
     return Trunk(
         network,
         name=f"timm:{name}",
-        num_features=network.num_features if spatial else network.head_hidden_size,
+        num_features=network.num_features if spatial else _width(network),
         spatial=spatial,
         inputs=InputRecipe(mean=config["mean"], std=config["std"]) if in_channels == 3 else InputRecipe(),
         image_size=_only_size(config, options),
         download=download if config.get("url") or config.get("hf_hub_id") else None,
         adapt=_dropper(config.get("classifier") or ()),
     )
+
+
+def _width(network: Any) -> int:
+    """How many features the network's own pooling gives; a few networks do not say."""
+    return int(getattr(network, "head_hidden_size", network.num_features))
 
 
 def _pools_by_plain_mean(network: Any) -> bool:

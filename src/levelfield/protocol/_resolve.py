@@ -344,6 +344,10 @@ def _check_network(resolved: Resolved) -> None:
             )
     plain = trunk.mode in ("finetune", "frozen") and (head.kind == "linear" or head.init == "random")
     recompute = experiment.engine.recompute and trunk.mode != "frozen"
+    if recompute and trunk.mode == "tail":
+        raise UsageError(
+            "engine.recompute does not go with trunk.mode tail, which keeps little anyway; leave it out"
+        )
     if plain and training.chunk is None and not recompute:
         return
     spec = resolved.run_spec(resolved.methods[0], {}, fold=0, seed=0)
