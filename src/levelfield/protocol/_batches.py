@@ -82,7 +82,7 @@ def _repeats(view: DevelopmentView, samples: int) -> str:
     )
     if fewest >= samples:
         return ""
-    return f"; the smallest has {fewest} pictures, so that a batch holds some more than once"
+    return f"; the smallest class has {fewest} pictures, so that a batch holds some more than once"
 
 
 def _fewest_classes(view: DevelopmentView) -> int:
