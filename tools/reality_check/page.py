@@ -20,7 +20,7 @@ from arenas import Arena, below, load, luck_of_search, papers, repeated, years
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pictures import across, standings, verdicts
 
-from levelfield.compare import compare_across
+from levelfield.compare import compare_across, weigh
 from levelfield.records import write_text
 from levelfield.reports import Table
 from levelfield.reports.figures.files import write_png, write_svg
@@ -74,6 +74,7 @@ def facts(results: Path) -> dict[str, Any]:
         "frozen": frozen,
         "tail": tail,
         "below": {arena.name: below(arena, frozen) for arena in tail},
+        "longer": _longer(results / "cub200-tail-longer", frozen),
         "unbeaten": [m for m in _order(frozen) if all(m in arena.leaders for arena in frozen)],
         "at_most": {m: max(arena.at_most_behind(m) for arena in frozen) for m in _order(frozen)},
         "tables": {name: main_table(arena) for name, arena in arenas.items()},
@@ -91,6 +92,14 @@ def facts(results: Path) -> dict[str, Any]:
         "plans": plans(results / "studies"),
         "sweeps": sweeps(results / "studies" / "sweep.csv"),
     }
+
+
+def _longer(folder: Path, frozen: list[Arena]) -> dict[str, Any] | None:
+    """What more steps of arena B come to, where that was tried."""
+    if not folder.exists():
+        return None
+    arena = Arena(weigh(folder))
+    return {"arena": arena, "below": below(arena, frozen)}
 
 
 def _order(arenas: list[Arena]) -> list[str]:
