@@ -110,6 +110,11 @@ class Arena:
         return found
 
     @property
+    def commit(self) -> str:
+        """The version that opened its test set."""
+        return Store(self.evidence.root).ledger()[0].commit or "the tagged commit"
+
+    @property
     def reopened(self) -> int:
         """How often the ledger notes that the test set was opened again after an interruption."""
         return sum(line.event.startswith("reopened") for line in Store(self.evidence.root).ledger())
