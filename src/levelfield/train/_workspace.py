@@ -222,7 +222,7 @@ def whole_embedder(embedder: models.Embedder, spec: RunSpec, resources: Resource
             whole.load_state_dict(embedder.state_dict(), strict=False)  # the tail's names are the whole's
             return whole.train(embedder.training)
         case "lora":
-            whole = _with_head(_create_trunk(spec.trunk, resources.weights, 0), spec)
+            whole = _with_head(_create_trunk(spec.trunk, "none", 0), spec)  # every weight is in the state
             whole.load_state_dict(models.merged_state(embedder))
             return whole.train(embedder.training)
         case _:
