@@ -141,4 +141,4 @@ def served(*arguments: str, cwd: Path | None = None) -> Iterator[str]:
         yield address.rstrip("/")
     finally:
         process.terminate()
-        process.wait(timeout=20)
+        process.wait(timeout=120)

@@ -482,7 +482,7 @@ def test_a_writer_that_waits_in_another_process_is_refused(
     build(pictures, model, out)
     hold = (
         "import sys, time\nfrom levelfield.index import changing\n"
-        "with changing(sys.argv[1]):\n    print('in', flush=True)\n    time.sleep(60)\n"
+        "with changing(sys.argv[1]):\n    print('in', flush=True)\n    time.sleep(600)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", hold, str(out)], stdout=subprocess.PIPE)
     try:

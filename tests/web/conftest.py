@@ -29,6 +29,7 @@ def open_page(browser: Browser) -> Iterator[Opener]:
 
     def open_one(address: str, *, width: int = 1280, **options: Any) -> web_pages.Watched:
         page = browser.new_page(viewport={"width": width, "height": 900}, **options)
+        page.set_default_timeout(120_000)  # of a busy machine
         watched = web_pages.Watched(page)
         opened.append(watched)
         page.goto(address)

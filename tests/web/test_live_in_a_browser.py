@@ -39,43 +39,51 @@ def server(folder: Path) -> Iterator[str]:
         yield address
 
 
+GATED = """
+import time
+from pathlib import Path
+import levelfield as lf
+from levelfield.losses.contrastive import Contrastive
+
+@lf.losses.register("gated", space={{"neg_margin": lf.Float(0.0, 1.0)}})
+class Gated(Contrastive):
+    def forward(self, *batch):
+        while any(Path({runs!r}).glob("*/searches/*/trial-*.json")) and not Path({gate!r}).exists():
+            time.sleep(0.01)
+        return super().forward(*batch)
+"""
+
+
 def test_a_new_trial_appears_without_a_reload(
     tiny: dict[str, Any], tmp_path: Path, open_page: Opener
 ) -> None:
-    """A run that is started after the page was opened shows up, moves on, and ends, by itself."""
-    (tmp_path / "runs").mkdir()
-    tiny |= {"methods": ["triplet"], "search": {"trials": 6, "sampler": "random"}, "confirm": {"reruns": 1}}
+    """A run that is started after the page was opened shows up, moves on, and ends, by itself.
+
+    Its second trial waits until the page has shown the first: a fast machine must not outrun the page.
+    """
+    runs, gate, plugin = tmp_path / "runs", tmp_path / "gate", tmp_path / "gated_plugin.py"
+    runs.mkdir()
+    plugin.write_text(GATED.format(runs=str(runs), gate=str(gate)))
+    tiny |= {"methods": ["gated"], "search": {"trials": 6, "sampler": "random"}, "confirm": {"reruns": 1}}
+    tiny["plugins"] = [*tiny["plugins"], str(plugin)]
     file = tmp_path / "experiment.yaml"
     file.write_text(yaml.safe_dump(tiny))
-    with served(str(tmp_path / "runs")) as address:
-        watched = open_page(address)
-        page = watched.page
+    command = [sys.executable, "-m", "levelfield", "run", str(file), "--out", str(runs / "tiny"), "--quiet"]
+    with served(str(runs)) as address:
+        page = open_page(address).page
         assert "No experiment here yet" in page.inner_text("main")
-        command = [
-            sys.executable,
-            "-m",
-            "levelfield",
-            "run",
-            str(file),
-            "--out",
-            str(tmp_path / "runs" / "tiny"),
-        ]
-        run = subprocess.Popen([*command, "--quiet"], stdout=subprocess.DEVNULL)
+        run = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         try:
-            page.get_by_role("link", name="tiny").first.wait_for(timeout=120_000)
-            page.get_by_role("link", name="tiny").first.click()
+            page.get_by_role("link", name="tiny").first.click(timeout=120_000)
             page.evaluate("window.stayed = true")
-            seen = set()
-            page.wait_for_selector("td:has-text(' of 6')", timeout=120_000)
-            for _ in range(1200):
-                seen.add(page.locator("tbody tr td").nth(1).inner_text())
-                if run.poll() is not None and "finished" in page.inner_text("main"):
-                    break
-                page.wait_for_timeout(100)
+            page.wait_for_selector("td:has-text('1 of 6')", timeout=120_000)
+            gate.touch()
+            page.wait_for_selector("td:has-text('6 of 6')", timeout=120_000)
+            page.wait_for_selector("main:has-text('finished')", timeout=120_000)
+            assert run.wait(timeout=120) == 0
         finally:
             run.kill()
             run.wait()
-        assert "6 of 6" in seen and len(seen) > 1, seen
         assert page.evaluate("window.stayed") is True, "the page was never loaded again"
         page.get_by_role("link", name="the report").click()
         assert "Test scores" in page.inner_text("main")

@@ -77,13 +77,17 @@ def test_a_point_of_the_map_shows_its_picture(report: Path, open_page: Opener) -
     figure = page.locator("#map + .card figure.plot")
     figure.scroll_into_view_if_needed()
     page.wait_for_function("() => document.querySelector('#map + .card figure.plot').dataset.drawn === 'yes'")
-    page.wait_for_timeout(300)
-    point = figure.locator(".scatterlayer .point").first.bounding_box()
-    assert point is not None
-    page.mouse.move(point["x"] + point["width"] / 2, point["y"] + point["height"] / 2)
-    page.wait_for_selector(".hover-picture:visible")
-    assert "class" in page.locator(".hover-picture").inner_text()
-    assert page.evaluate("document.querySelector('.hover-picture img').naturalWidth") == 16
+    picture = page.locator(".hover-picture")
+    for _ in range(100):  # the page may still move under the mouse while charts above are drawn
+        point = figure.locator(".scatterlayer .point").first.bounding_box()
+        assert point is not None
+        page.mouse.move(point["x"] + point["width"] / 2, point["y"] + point["height"] / 2)
+        page.wait_for_timeout(100)
+        if picture.is_visible():
+            break
+        page.mouse.move(0, 0)
+    assert "class" in picture.inner_text()
+    page.wait_for_function("() => document.querySelector('.hover-picture img').naturalWidth === 16")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
