@@ -38,6 +38,12 @@ def test_another_dataset_does_not_inherit_the_options_of_the_presets() -> None:
         ({"search": {"trails": 3}}, r'unknown key "search.trails"; did you mean "trials"\?'),
         ({"search": {"trials": 0}}, r'"search.trials" = 0: input should be greater than'),
         ({"training": {"max_epochs": "many"}}, r'"training.max_epochs" = \'many\''),
+        ({"engine": {"loaders": -1}}, r'"engine.loaders" = -1: .* equal to 0, or input should be \'auto\'$'),
+        (
+            {"trunk": {"freeze_bn": "maybe"}},
+            r'"trunk.freeze_bn" = \'maybe\': input .*\'statistics\' or \'all\'$',
+        ),
+        ({"methods": [{"name": "triplet", "set": {"margin": [1]}}]}, r'"methods.0.set.margin" = \[1\]'),
         ({"methods": []}, "at least 1 item"),
         ({"methods": [{"name": "triplet", "marign": 1}]}, r'unknown key "methods.0.marign"'),
         ({"methods": ["triplet", "triplet"]}, "listed twice"),

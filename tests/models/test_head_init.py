@@ -106,7 +106,12 @@ def test_directions_depend_on_features_and_not_on_the_sign_that_a_library_return
     ("kind", "init", "size", "message"),
     [
         ("linear", "pac", 4, 'unknown head.init "pac"; did you mean "pca"'),
-        ("none", "pca", 8, "head.init pca needs a projection, and head.kind none has none"),
+        (
+            "none",
+            "pca",
+            8,
+            "head.init pca needs a projection, and head.kind none has none; set head.init to random",
+        ),
         ("mlp", "pca", 5, "needs twice as many hidden units as head.size 5, and there are 8"),
     ],
 )

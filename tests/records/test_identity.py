@@ -352,7 +352,7 @@ def test_what_a_run_depends_on_is_in_its_name(values: dict[str, Any], tmp_path: 
         if path in ("methods.name", "methods.loss", "methods.miner", "methods.sampler"):
             parts = {"loss": "my_loss", "miner": "my_miner", "sampler": "my_sampler"}
             start = values | {"methods": [{"name": "put_together", **parts}]}
-        if path == "trunk.cut":
+        if path in ("trunk.cut", "trunk.freeze_bn"):
             start = values | {"trunk": values["trunk"] | {"mode": "tail", "cut": "3", "views": 1}}
         if path.startswith("trunk.lora."):
             trunk = {"name": "mlp", "in_channels": 1, "image_size": 16, "mode": "lora", "lora": {}}

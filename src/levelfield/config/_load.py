@@ -75,7 +75,7 @@ def build(values: Mapping[str, Any], overrides: tuple[str, ...] = (), *, origin:
     try:
         return Experiment.model_validate(merged)
     except ValidationError as error:
-        raise UsageError(f"{origin}: {_explain(error)}") from error
+        raise UsageError(f"{origin}: {_explain(error, merged)}") from error
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,20 +164,37 @@ def _named(section: Any) -> str | None:
     return section.get("name") if isinstance(section, Mapping) else None
 
 
-def _explain(error: ValidationError) -> str:
-    """The first problem as one line; the others are counted."""
-    problems = error.errors(include_url=False)
-    first = problems[0]
-    path = ".".join(str(part) for part in first["loc"])
+def _explain(error: ValidationError, values: Mapping[str, Any]) -> str:
+    """The first key with a problem as one line; the other keys are counted."""
+    problems: dict[str, list[Any]] = {}
+    for problem in error.errors(include_url=False):
+        problems.setdefault(_key_of(problem, values), []).append(problem)
+    path, found = next(iter(problems.items()))
+    first = found[0]
     if first["type"] == "extra_forbidden":
         fields = _fields_at(first["loc"][:-1])
         line = f'unknown key "{path}"{did_you_mean(str(first["loc"][-1]), fields)}'
     elif first["type"] == "missing":
         line = f'"{path}" is missing; add it, or name a preset that sets it'
     else:
-        message = first["msg"].removeprefix("Value error, ")
-        line = f'"{path}" = {first["input"]!r}: {message[0].lower()}{message[1:]}'
+        messages = [problem["msg"].removeprefix("Value error, ") for problem in found]
+        told = ", or ".join(f"{message[0].lower()}{message[1:]}" for message in messages)
+        line = f'"{path}" = {first["input"]!r}: {told}'
     return line if len(problems) == 1 else f"{line} (and {len(problems) - 1} more)"
+
+
+def _key_of(problem: Any, values: Any) -> str:
+    """The key as the user wrote it; what pydantic appends names an alternative of its type."""
+    path = []
+    for part in problem["loc"]:
+        if isinstance(values, Mapping) and (part in values or problem["type"] == "missing"):
+            values = values.get(part)
+        elif isinstance(values, list | tuple) and isinstance(part, int):
+            values = values[part]
+        else:
+            break
+        path.append(str(part))
+    return ".".join(path)
 
 
 def _fields_at(location: tuple[int | str, ...]) -> list[str]:

@@ -107,7 +107,9 @@ def check_init(head: Head, init: str) -> None:
     if init == "random" or isinstance(head.projection, nn.Linear):
         return
     if isinstance(head.projection, nn.Identity):
-        raise UsageError(f"head.init {init} needs a projection, and head.kind none has none; leave it out")
+        raise UsageError(
+            f"head.init {init} needs a projection, and head.kind none has none; set head.init to random"
+        )
     hidden = _mlp_layers(head)[0].out_features
     if hidden < 2 * head.size:
         raise UsageError(

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from levelfield.protocol._plan import MethodPlan, Plan, plan
     from levelfield.protocol._progress import Board, Event, Progress, Row
     from levelfield.protocol._reproduce import Reproduction, reproduce
-    from levelfield.protocol._resolve import Resolved, resolve
+    from levelfield.protocol._resolve import resolve
+    from levelfield.protocol._resolved import Resolved
     from levelfield.protocol._run import run
     from levelfield.protocol._search import search_id
     from levelfield.protocol._study import ExportedStudy, export_study
@@ -59,7 +60,8 @@ _HOMES = {
     "_importance": ("importance", "searched_space"),
     "_plan": ("MethodPlan", "Plan", "plan"),
     "_reproduce": ("Reproduction", "reproduce"),
-    "_resolve": ("Resolved", "resolve"),
+    "_resolve": ("resolve",),
+    "_resolved": ("Resolved",),
     "_progress": ("Board", "Event", "Progress", "Row"),
     "_run": ("run",),
     "_search": ("search_id",),

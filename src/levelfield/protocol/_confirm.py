@@ -17,7 +17,7 @@ from levelfield.methods import Method
 from levelfield.protocol._flow import Flow, Job, Jobs, Until
 from levelfield.protocol._neighbours import has_all
 from levelfield.protocol._progress import Board
-from levelfield.protocol._resolve import Resolved, metric_source
+from levelfield.protocol._resolved import Resolved, metric_source
 from levelfield.protocol._score import FeatureJob, ScoreJob, compute_features, score_rerun
 from levelfield.protocol._trials import training_job
 from levelfield.protocol.guard import TestPermit, open_test

@@ -26,7 +26,8 @@ from levelfield.errors import RunError, UsageError, did_you_mean
 from levelfield.models import Embedder
 from levelfield.protocol._confirm import rerun_specs
 from levelfield.protocol._reproduce import recorded_experiment
-from levelfield.protocol._resolve import Resolved, resolve
+from levelfield.protocol._resolve import resolve
+from levelfield.protocol._resolved import Resolved
 from levelfield.records import RunSpec, Store, environment, now
 from levelfield.train import (
     build_embedder,

@@ -24,7 +24,7 @@ from levelfield.errors import RunError
 from levelfield.protocol._confirm import rerun_specs
 from levelfield.protocol._flow import Flow, Job, Jobs
 from levelfield.protocol._neighbours import has_all, main_directions
-from levelfield.protocol._resolve import Resolved
+from levelfield.protocol._resolved import Resolved
 from levelfield.protocol.guard import TestPermit, open_for_pictures, test_view
 from levelfield.records import (
     LOOK_MAP_ROWS,

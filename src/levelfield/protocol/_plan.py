@@ -14,7 +14,8 @@ from levelfield.engine import workers_of
 from levelfield.methods import Method
 from levelfield.protocol._confirm import is_scored, rerun_specs
 from levelfield.protocol._proposals import budget, propose
-from levelfield.protocol._resolve import Resolved, resolve
+from levelfield.protocol._resolve import resolve
+from levelfield.protocol._resolved import Resolved
 from levelfield.protocol._search import next_round, search_id
 from levelfield.protocol._trials import trial_jobs
 from levelfield.records import RunFolder, Store, Trial, select

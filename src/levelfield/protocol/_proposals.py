@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from levelfield.config import RANDOM_TRIALS
 from levelfield.methods import Method
 from levelfield.protocol._optimise import Observation, grid, suggest
-from levelfield.protocol._resolve import Resolved, first_point
+from levelfield.protocol._resolve import first_point
+from levelfield.protocol._resolved import Resolved
 from levelfield.records import Trial
 from levelfield.seeds import seed_for
 from levelfield.space import Space, Value

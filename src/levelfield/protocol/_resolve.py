@@ -2,128 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from itertools import product
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from levelfield import batches, engine, losses, methods, metrics, miners, models, published
-from levelfield.config import Experiment, HeadSpec, LoraSpec, MethodSpec, Plugin, TrunkSpec
+from levelfield import engine, methods, metrics, models, published
+from levelfield.config import Experiment, LoraSpec, MethodSpec, Plugin, TrunkSpec
 from levelfield.data import registry as datasets
 from levelfield.data import splits, transforms
 from levelfield.data.views import DevelopmentView, open_development
 from levelfield.errors import UsageError, did_you_mean
-from levelfield.losses import regularisers, synthesis
 from levelfield.methods import Method
 from levelfield.protocol._batches import fit_batches
 from levelfield.protocol._folds import open_with_folds
+from levelfield.protocol._network import check_network
 from levelfield.protocol._optimise import LARGEST_GRID, grid_size
+from levelfield.protocol._resolved import Resolved, metric_source
 from levelfield.published import DEFAULT_SOURCE
 from levelfield.records import (
-    IMAGE_ALGORITHM,
     DataIdentity,
     PluginIdentity,
-    Recipe,
-    RunSpec,
     TrunkIdentity,
 )
 from levelfield.registry import Registry, load_plugin_file, loaded_entry_points, plugin_digest_now
 from levelfield.rerank import RERANKERS
-from levelfield.seeds import run_seed, torch_generator
 from levelfield.space import Value
 from levelfield.train import (
     PluginFile,
     Resources,
-    build_embedder,
     choose_loaders,
     choose_precision,
 )
-
-
-@dataclass(frozen=True)
-class Resolved:
-    """An experiment whose names, ranges and data have been checked.
-
-    Attributes:
-        experiment: As the user wrote it, over its preset; "auto" for a precision is settled.
-        methods: What is compared.
-        data: The dataset and its split plan, by content.
-        trunk: The network before the head.
-        transform: What is done to images.
-        metric: The metric that selects.
-        sign: 1 if more of that metric is better, -1 if less.
-        plugins: The hash of each plug-in file and entry point that was loaded, by name.
-        resources: Where things lie on this machine.
-        num_folds: How many runs a trial has.
-        split_description: The split plan in words.
-        leaky: Whether search and selection are shown the test set, on purpose.
-        notes: What was adapted to the data, one sentence each.
-        repeat: Which of ``search.repeats`` searches this is about; each has fresh seeds throughout.
-    """
-
-    experiment: Experiment
-    methods: tuple[Method, ...]
-    data: DataIdentity
-    trunk: TrunkIdentity
-    transform: PluginIdentity
-    metric: PluginIdentity
-    sign: int
-    plugins: Mapping[str, str]
-    resources: Resources
-    num_folds: int
-    split_description: str
-    leaky: bool
-    notes: tuple[str, ...] = ()
-    repeat: int = 0
-
-    @property
-    def pretrained(self) -> bool:
-        """Whether the trunk starts from weights; then the baseline is one network, the same for all."""
-        return self.trunk.weights != "none"
-
-    @property
-    def baseline(self) -> str:
-        """What the row of the network before training is called."""
-        return "pretrained" if self.pretrained else "untrained"
-
-    def run_spec(
-        self, method: Method, hyperparameters: Mapping[str, Value], *, fold: int, seed: int
-    ) -> RunSpec:
-        """The full spec of one run."""
-        experiment = self.experiment
-        return RunSpec(
-            data=self.data,
-            fold=fold,
-            trunk=self.trunk,
-            head=head_of(method, experiment),
-            transform=self.transform,
-            batch=experiment.batch.model_copy(update={"adapt": False}),  # the recipe says what came of it
-            optimizer=experiment.optimizer.for_losses(method.card.kind),
-            schedule=experiment.schedule,
-            training=experiment.training,
-            metric=self.metric,
-            recipe=recipe_of(method, experiment),
-            hyperparameters={**method.fixed, **hyperparameters},
-            seed=seed,
-            algorithm=1 if self.trunk.mode in ("frozen", "tail") else IMAGE_ALGORITHM,
-        )
-
-    @property
-    def repeats(self) -> list[Resolved]:
-        """The experiment once for each of its searches."""
-        return [replace(self, repeat=number) for number in range(self.experiment.search.repeats)]
-
-    @property
-    def repeat_name(self) -> tuple[str | int, ...]:
-        """What sets the random streams of a repeat apart; the first one has those of a single search."""
-        return ("repeat", self.repeat) if self.repeat else ()
-
-    def seed(self, stage: str, number: int, fold: int) -> int:
-        """The seed of a run: the same for every method, so that luck is shared too."""
-        return run_seed(self.experiment.seed, stage, number, fold, repeat=self.repeat)
 
 
 def resolve(experiment: Experiment) -> Resolved:
@@ -173,7 +82,7 @@ def resolve(experiment: Experiment) -> Resolved:
         leaky=view.leaky,
         notes=(*of_folds, *of_batches),
     )
-    _check_network(resolved)
+    check_network(resolved)
     return resolved
 
 
@@ -227,50 +136,6 @@ def _published(method: Method, experiment: Experiment, source: str) -> dict[str,
     return published.optimum(method.name, experiment.dataset.name, batch=batch, source=source)
 
 
-def head_of(method: Method, experiment: Experiment) -> HeadSpec:
-    """The head of a method's runs: of unit length or not, as its loss is defined, unless the file says it."""
-    head = experiment.head
-    if head.normalize is None:
-        head = head.model_copy(update={"normalize": method.card.embedding == "unit"})
-    return head
-
-
-def recipe_of(method: Method, experiment: Experiment) -> Recipe:
-    """The identity of a method's parts; parts from outside the package count with their source's hash."""
-    sources = {
-        "loss": losses.registry[method.loss].source,
-        "sampler": batches.registry[method.sampler].source,
-    }
-    if method.miner is not None:
-        sources["miner"] = miners.registry[method.miner].source
-    for name in {*method.fixed, *method.space}:
-        prefix, _, addition = name.partition(".")
-        if prefix == "regulariser" and "." not in addition:
-            sources[name] = regularisers.registry[addition].source
-        if prefix == "synthesis" and "." not in addition:
-            sources[name] = synthesis.registry[addition].source
-    return Recipe(
-        loss=method.loss,
-        miner=method.miner,
-        sampler=method.sampler,
-        samples_per_class=method.with_samples(experiment.batch),
-        sources={part: found for part, found in sources.items() if found is not None},
-    )
-
-
-def method_source(method: Method) -> str | None:
-    """The hash of the file that defines a method, if it is not part of this package."""
-    known = method.name in methods.registry
-    return methods.registry[method.name].source if known else None
-
-
-def metric_source(name: str) -> str | None:
-    """The hash of the file that defines a metric, if it is not part of this package."""
-    metrics.resolve(name)  # refuses a name that is none
-    family = f"{name.rpartition('_')[0]}_K"  # recall_at_8 is one of recall_at_K
-    return metrics.registry[name if name in metrics.registry.names() else family].source
-
-
 def _identity(registry: Registry[Any], plugin: Plugin) -> PluginIdentity:
     return PluginIdentity(name=plugin.name, options=plugin.options, source=registry[plugin.name].source)
 
@@ -282,7 +147,9 @@ def _trunk_identity(trunk: TrunkSpec) -> TrunkIdentity:
         **_identity(models.registry, trunk).model_dump(),
         weights=models.weights_identity(trunk.weights),
         mode=mode,
-        bn_mode=trunk.bn_mode,
+        bn_mode="train"
+        if mode == "frozen"
+        else trunk.bn_mode,  # nothing below a frozen trunk's head is trained
         views=trunk.views if mode in ("frozen", "tail") else 0,  # others read pictures, and keep no views
         cut=trunk.cut if mode == "tail" else None,
         lora=(trunk.lora or LoraSpec()) if mode == "lora" else None,
@@ -325,67 +192,6 @@ def _check_names(experiment: Experiment) -> None:
     metrics.selection_sign(experiment.training.metric)  # refuses a metric that has no better or worse
     if experiment.training.max_epochs == 0:
         raise UsageError("training.max_epochs = 0 would train nothing; choose at least 1")
-
-
-def _check_network(resolved: Resolved) -> None:
-    """What only the network can tell: cuts, the layers of lora, whether the head can start as asked."""
-    experiment = resolved.experiment
-    trunk, head, training = resolved.trunk, experiment.head, experiment.training
-    if trunk.mode == "tail" and trunk.views == 0 and _augments(experiment.transform):
-        raise UsageError(
-            f"trunk.views is 0, but transform {experiment.transform.name} augments images in training; set "
-            "trunk.views to the number of augmented views to keep, or take a transform that does not augment"
-        )
-    for method, addition in product(resolved.methods, ("mixup.alpha", "s2sd.weight")):
-        if training.chunk is not None and addition in {*method.fixed, *method.space}:
-            raise UsageError(
-                f"training.chunk cannot be used with {addition.partition('.')[0]}, which method "
-                f"{method.name} has; leave one of them out"
-            )
-    plain = trunk.mode in ("finetune", "frozen") and (head.kind == "linear" or head.init == "random")
-    recompute = experiment.engine.recompute and trunk.mode != "frozen"
-    if recompute and trunk.mode == "tail":
-        raise UsageError(
-            "engine.recompute does not go with trunk.mode tail, which keeps little anyway; leave it out"
-        )
-    if plain and training.chunk is None and not recompute:
-        return
-    spec = resolved.run_spec(resolved.methods[0], {}, fold=0, seed=0)
-    embedder = build_embedder(spec, Resources(recompute=recompute))  # its weights do not matter here
-    models.check_init(embedder.head, head.init)
-    if trunk.mode in ("lora", "bitfit", "norm") and not embedder.parameter_groups()["trunk"]:
-        raise UsageError(
-            f"trunk.mode {trunk.mode} has nothing to train here: trunk.freeze_bn freezes the layers that it "
-            "would train; leave trunk.freeze_bn out, or set it to true"
-        )
-    trains_batch_norms = trunk.mode != "frozen" and trunk.bn_mode == "train" and embedder.batch_norms()
-    if training.chunk is not None and trains_batch_norms:
-        raise UsageError(
-            "training.chunk needs trunk.freeze_bn: BatchNorm layers in training mode would see chunks "
-            "instead of the whole batch"
-        )
-    if recompute and trains_batch_norms:
-        raise UsageError(
-            "engine.recompute needs trunk.freeze_bn: BatchNorm layers in training mode would count each "
-            "batch twice in their statistics"
-        )
-
-
-def _augments(transform: Plugin) -> bool:
-    """Whether a transform does something else in training than in evaluation."""
-    train, evaluate = (
-        transforms.create(transform.name, train=train, **transform.options) for train in (True, False)
-    )
-    if " at 0x" not in repr(train) + repr(evaluate):
-        return repr(train) != repr(evaluate)
-    # What prints nothing but its address must show what it does.
-    picture = torch.randint(0, 256, (3, 320, 288), dtype=torch.uint8, generator=torch_generator("augments"))
-    try:
-        expected = evaluate([picture], torch_generator("augments", "evaluation"))
-        made = [train([picture], torch_generator("augments", number)) for number in range(8)]
-    except Exception:  # it wants other pictures, and a plug-in may raise anything
-        return True
-    return not all(torch.equal(expected, one) for one in made)
 
 
 def _open(experiment: Experiment) -> DevelopmentView:

@@ -19,7 +19,8 @@ from levelfield.protocol._flow import Flow, Jobs, Until
 from levelfield.protocol._gallery import gallery_flow
 from levelfield.protocol._progress import Board, Progress
 from levelfield.protocol._proposals import budget
-from levelfield.protocol._resolve import Resolved, resolve
+from levelfield.protocol._resolve import resolve
+from levelfield.protocol._resolved import Resolved
 from levelfield.protocol._schedule import Schedule
 from levelfield.protocol._search import search_flow, search_id
 from levelfield.protocol.guard import record_feedback, seal_scores

@@ -23,7 +23,7 @@ from levelfield.files import write_bytes
 from levelfield.models.pca import pca_head
 from levelfield.protocol._neighbours import to_look_at
 from levelfield.protocol._reranking import reranked
-from levelfield.protocol._resolve import metric_source
+from levelfield.protocol._resolved import metric_source
 from levelfield.protocol.guard import TestPermit, test_view
 from levelfield.records import CLASSES, SPECTRUM, Reranked, Rerun, RunFolder, RunSpec, write_rerun
 from levelfield.train import (

@@ -6,7 +6,8 @@ from levelfield.methods import Method
 from levelfield.protocol._flow import Flow, Job, Jobs, Together
 from levelfield.protocol._progress import Board
 from levelfield.protocol._proposals import Point, Question, answer, budget, question
-from levelfield.protocol._resolve import Resolved, first_point, method_source
+from levelfield.protocol._resolve import first_point
+from levelfield.protocol._resolved import Resolved, method_source
 from levelfield.protocol._shared import shared_search
 from levelfield.protocol._trials import trial_flow
 from levelfield.records import Search, Store, Trial, space_record

@@ -18,7 +18,7 @@ from levelfield.methods import Method
 from levelfield.protocol._flow import Flow, Pause, Together
 from levelfield.protocol._progress import Board
 from levelfield.protocol._proposals import budget, propose
-from levelfield.protocol._resolve import Resolved
+from levelfield.protocol._resolved import Resolved
 from levelfield.protocol._storage import SharedStudy, Slot
 from levelfield.protocol._trials import trial_flow
 from levelfield.records import Store, Trial, environment

@@ -9,7 +9,7 @@ from statistics import fmean
 from levelfield.methods import Method
 from levelfield.protocol._flow import Flow, Job, Jobs
 from levelfield.protocol._proposals import Point
-from levelfield.protocol._resolve import Resolved
+from levelfield.protocol._resolved import Resolved
 from levelfield.records import RunFolder, RunResult, Store, Trial
 from levelfield.train import RunJob, checkpoint, run_job
 
