@@ -36,6 +36,10 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
         }
         values["trunk"] = dict(values["trunk"]) | trunk
         archive(lf.run(lf.Experiment.build(**values), folder / "runs" / name), folder / "results" / name)
+    (folder / "results" / "studies").mkdir()
+    earlier = folder / "results" / "studies" / "two-frozen-earlier.json"
+    keep = [sys.executable, str(TOOL.with_name("keep_earlier.py")), str(folder / "results" / "one-frozen")]
+    subprocess.run([*keep, str(earlier)], check=True)
     return folder / "results"
 
 
@@ -52,6 +56,7 @@ def test_the_page_is_made_of_records(results: Path, tmp_path: Path) -> None:
     main_tables = page.partition("## Which pairs differ")[0]
     assert main_tables.count("| contrastive |") + main_tables.count("| **contrastive** |") == 3
     assert page.count("**") % 2 == 0
+    assert "was measured twice. The first time heads learnt at 0.003 for at most 2 steps" in page
     assert "With the network's upper layers trained too (3 of the methods, one search each," in page
     for picture in ("frozen", "frozen-verdicts", "across", "tail", "tail-verdicts"):
         assert (tmp_path / "images" / f"reality-check-{picture}.png").stat().st_size > 5000

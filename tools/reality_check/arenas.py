@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean, median, stdev
@@ -13,7 +14,7 @@ import numpy as np
 
 from levelfield import losses, methods, published
 from levelfield.compare import Confirmation, Evidence, judge_methods, weigh
-from levelfield.records import SearchLuck, Selection, Store, read_selection
+from levelfield.records import SearchLuck, Selection, Store, read_selection, write_text
 from levelfield.reports.figures.experiment import spectral_decay
 from levelfield.stats import Agreement, JudgedPair, Judgement, rank_agreement
 from levelfield.studies.search_luck import luck_of
@@ -75,9 +76,14 @@ class Arena:
         return sum(pair.verdict in verdicts for pair in self.pairs)
 
     @property
+    def told_apart(self) -> set[tuple[str, str]]:
+        """The pairs that differ, the better method first."""
+        return {_directed(pair) for pair in self.pairs if pair.verdict in EVIDENT}
+
+    @property
     def leaders(self) -> list[str]:
         """The trained methods that no other was found better than, best mean first."""
-        beaten = {_directed(pair)[1] for pair in self.pairs if pair.verdict in EVIDENT}
+        beaten = {worse for _, worse in self.told_apart}
         return [method for method in self.methods if method not in beaten]
 
     @property
@@ -98,6 +104,20 @@ class Arena:
     def at_most_behind(self, method: str) -> float:
         """How many points a method may be behind the best mean, at most, simultaneously for all pairs."""
         return 0.0 if method == self.methods[0] else 100 * self.behind_best(method).high
+
+    @property
+    def steps(self) -> int:
+        """A run is over after at most so many."""
+        training = self.evidence.comparison.experiment.training
+        return training.max_epochs * training.iterations_per_epoch
+
+    @property
+    def rates(self) -> str:
+        """The learning rate, or that of each kind of loss."""
+        optimizer = self.evidence.comparison.experiment.optimizer
+        if optimizer.lr_classification in (None, optimizer.lr):
+            return f"{optimizer.lr:g}"
+        return f"{optimizer.lr:g}, classification losses at {optimizer.lr_classification:g}"
 
     @property
     def unfinished(self) -> list[float]:
@@ -223,7 +243,7 @@ def luck_of_search(arena: Arena) -> LuckOfSearch | None:
     luck = arena.luck()
     if not luck:
         return None
-    confirmed = {_directed(pair) for pair in arena.pairs if pair.verdict in EVIDENT}
+    confirmed = arena.told_apart
     called: list[set[tuple[str, str]]] = []
     for number in range(arena.evidence.comparison.experiment.search.repeats):
         judged = arena.one_search(number)
@@ -283,23 +303,74 @@ class Repeated:
 def repeated(one: Arena, other: Arena) -> Repeated:
     """Which findings of one arena repeat in the other, over the methods that both have."""
     shared = [method for method in one.methods if method in other.methods]
-    found = {
-        arena.name: {_directed(p) for p in arena.pairs if p.verdict in EVIDENT} for arena in (one, other)
-    }
+    worse: dict[str, list[str]] = {}
+    for better, method in sorted(one.told_apart & other.told_apart):
+        if {better, method} <= set(shared):
+            worse.setdefault(method, []).append(better)
+    return Repeated(
+        one,
+        other,
+        agreement=rank_agreement(one.evidence.means, {m: other.evidence.means[m] for m in shared}),
+        worse=dict(sorted(worse.items(), key=lambda item: -len(item[1]))),
+        **_overlap(shared, one.told_apart, other.told_apart),
+    )
+
+
+def _overlap(methods: list[str], one: set[tuple[str, str]], other: set[tuple[str, str]]) -> dict[str, int]:
+    """In which of two sets of (better, worse) the pairs of these methods are."""
     counts = {"both": 0, "against": 0, "single": 0, "neither": 0}
-    for pair in combinations(shared, 2):
-        here, there = ({pair, pair[::-1]} & found[arena.name] for arena in (one, other))
+    for pair in combinations(methods, 2):
+        here, there = ({pair, pair[::-1]} & found for found in (one, other))
         if here and there:
             counts["both" if here == there else "against"] += 1
         else:
             counts["single" if here or there else "neither"] += 1
-    agreement = rank_agreement(one.evidence.means, {m: other.evidence.means[m] for m in shared})
-    worse: dict[str, list[str]] = {}
-    for better, method in sorted(found[one.name] & found[other.name]):
-        if {better, method} <= set(shared):
-            worse.setdefault(method, []).append(better)
-    worse = dict(sorted(worse.items(), key=lambda item: -len(item[1])))
-    return Repeated(one, other, agreement=agreement, worse=worse, **counts)
+    return counts
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """An arena as it was measured before, with other settings; its records are in the project's history.
+
+    Attributes:
+        lr: The rate of all losses.
+        steps: At most so many.
+        means: The score of every method.
+        told_apart: Pairs of methods that were, the better one first.
+        unfinished: For every method, the share of its models that were best at the last measurement.
+    """
+
+    lr: float
+    steps: int
+    means: dict[str, float]
+    told_apart: set[tuple[str, str]]
+    unfinished: list[float]
+
+    @classmethod
+    def of(cls, arena: Arena) -> Earlier:
+        """What is kept of an arena that is measured again."""
+        experiment = arena.evidence.comparison.experiment
+        means = {method: arena.evidence.means[method] for method in arena.methods}
+        lr = experiment.optimizer.lr
+        return cls(lr, arena.steps, means, arena.told_apart, arena.unfinished)
+
+    @classmethod
+    def read(cls, file: Path) -> Earlier:
+        """What ``write`` wrote."""
+        found = json.loads(file.read_text(encoding="utf-8"))
+        return cls(**found | {"told_apart": {(better, worse) for better, worse in found["told_apart"]}})
+
+    def write(self, file: Path) -> None:
+        """Keep it."""
+        write_text(file, json.dumps(asdict(self) | {"told_apart": sorted(self.told_apart)}, indent=1) + "\n")
+
+    def against(self, arena: Arena) -> dict[str, int]:
+        """How its verdicts compare with those of today."""
+        return _overlap(arena.methods, self.told_apart, arena.told_apart)
+
+    def agreement(self, arena: Arena) -> Agreement:
+        """Of its order with that of today."""
+        return rank_agreement(self.means, {method: arena.evidence.means[method] for method in arena.methods})
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from arenas import Arena, below, load, luck_of_search, papers, repeated, years
+from arenas import Arena, Earlier, below, load, luck_of_search, papers, repeated, years
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pictures import across, standings, verdicts
 
@@ -68,15 +68,21 @@ def facts(results: Path) -> dict[str, Any]:
     arenas = load(results)
     frozen = [arena for arena in arenas.values() if arena.mode == "frozen"]
     tail = [arena for arena in arenas.values() if arena.mode == "tail"]
+    unbeaten = [m for m in _order(frozen) if all(m in arena.leaders for arena in frozen)]
     feedback = results / "studies" / "test-feedback.json"
     return {
         "arenas": arenas,
         "frozen": frozen,
         "tail": tail,
         "below": {arena.name: below(arena, frozen) for arena in tail},
+        "earlier": {
+            name: Earlier.read(file)
+            for name in arenas
+            if (file := results / "studies" / f"{name}-earlier.json").exists()
+        },
         "longer": _longer(results / "cub200-tail-longer", frozen),
-        "unbeaten": [m for m in _order(frozen) if all(m in arena.leaders for arena in frozen)],
-        "at_most": {m: max(arena.at_most_behind(m) for arena in frozen) for m in _order(frozen)},
+        "unbeaten": unbeaten,
+        "behind": {m: most for m in unbeaten if (most := max(a.at_most_behind(m) for a in frozen))},
         "tables": {name: main_table(arena) for name, arena in arenas.items()},
         "luck": {name: luck_of_search(arena) for name, arena in arenas.items()},
         "repeated": [
