@@ -17,7 +17,7 @@ TOOL = Path(__file__).parent.parent / "tools" / "reality_check" / "page.py"
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Arenas of the smallest kind: two with frozen trunks and two searches, one that trains a layer."""
-    from conftest import tiny_values
+    from conftest import TOY_PLUGIN, tiny_values
 
     folder = tmp_path_factory.mktemp("reality")
     methods, frozen = ["contrastive", "triplet", "multi_similarity", "circle"], {"mode": "frozen"}
@@ -40,6 +40,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     earlier = folder / "results" / "studies" / "two-frozen-earlier.json"
     keep = [sys.executable, str(TOOL.with_name("keep_earlier.py")), str(folder / "results" / "one-frozen")]
     subprocess.run([*keep, str(earlier)], check=True)
+    structure = [sys.executable, str(TOOL.with_name("structure.py")), str(folder / "runs" / "one-frozen")]
+    file = folder / "results" / "studies" / "structure-one-frozen.json"
+    subprocess.run([*structure, str(file), "--plugin", str(TOY_PLUGIN)], check=True, capture_output=True)
     return folder / "results"
 
 
@@ -58,6 +61,8 @@ def test_the_page_is_made_of_records(results: Path, tmp_path: Path) -> None:
     assert page.count("**") % 2 == 0
     assert "was measured twice. The first time heads learnt at 0.003 for at most 2 steps" in page
     assert "With the network's upper layers trained too (3 of the methods, one search each," in page
+    shape = page.partition("## Does the shape of the training embeddings predict the score?")[2]
+    assert all(f"\n| {measure} | " in shape for measure in ("pi_intra", "pi_inter", "pi_ratio", "rho"))
     for picture in ("frozen", "frozen-verdicts", "across", "tail", "tail-verdicts"):
         assert (tmp_path / "images" / f"reality-check-{picture}.png").stat().st_size > 5000
     assert "undefined" not in page.lower()

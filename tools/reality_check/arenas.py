@@ -10,12 +10,9 @@ from itertools import combinations
 from pathlib import Path
 from statistics import fmean, median, stdev
 
-import numpy as np
-
 from levelfield import losses, methods, published
 from levelfield.compare import Confirmation, Evidence, judge_methods, weigh
 from levelfield.records import SearchLuck, Selection, Store, read_selection, write_text
-from levelfield.reports.figures.experiment import spectral_decay
 from levelfield.stats import Agreement, JudgedPair, Judgement, rank_agreement
 from levelfield.studies.search_luck import luck_of
 
@@ -154,16 +151,6 @@ class Arena:
         """The mean score of every trained method."""
         results = {result.method: result for result in self.evidence.comparison.trained}
         return {method: results[method].interval(setting, metric).mean for method in self.methods}
-
-    def decay(self) -> dict[str, float]:
-        """Rho of every method whose spectra are on record: the mean over reruns."""
-        found = {}
-        for method in self.methods:
-            decays = [spectral_decay(s) for s in self.evidence.confirmations[method].spectra()]
-            finite = [value for value in decays if np.isfinite(value)]
-            if finite:
-                found[method] = fmean(finite)
-        return found
 
     def luck(self) -> list[SearchLuck]:
         """Each method against itself: its searches judged as if they were methods."""

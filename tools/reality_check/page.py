@@ -93,7 +93,7 @@ def facts(results: Path) -> dict[str, Any]:
         "papers": {name: papers(arena).agreements(arena) for name, arena in arenas.items()},
         "beside": {arena.name: beside_papers(arena) for arena in frozen},
         "measures": {name: _measures(arena) for name, arena in arenas.items()},
-        "decay": {name: _decay(arena) for name, arena in arenas.items()},
+        "structure": structure(results / "studies", frozen),
         "feedback": json.loads(feedback.read_text(encoding="utf-8")) if feedback.exists() else None,
         "plans": plans(results / "studies"),
         "sweeps": sweeps(results / "studies" / "sweep.csv"),
@@ -189,14 +189,21 @@ def _measures(arena: Arena) -> dict[str, Any]:
     }
 
 
-def _decay(arena: Arena) -> Any:
-    """Whether a low spectral decay goes with a high score, over methods; None if it is not on record."""
-    decay = arena.decay()
-    if len(decay) < 3:
-        return None
-    return rank_agreement(
-        {method: -value for method, value in decay.items()}, arena.scores("concatenated", "map_at_r")
-    )
+def structure(studies: Path, arenas: list[Arena]) -> dict[str, dict[str, list[Any]]]:
+    """Whether what structure.py measured goes with test scores: by measure, arena and metric."""
+    found: dict[str, dict[str, list[Any]]] = {}
+    for arena in arenas:
+        file = studies / f"structure-{arena.name}.json"
+        if not file.exists():
+            continue
+        by_method = json.loads(file.read_text(encoding="utf-8"))
+        for measure in next(iter(by_method.values())):
+            values = {method: by_method[method][measure] for method in arena.methods}
+            found.setdefault(measure, {})[arena.dataset] = [
+                rank_agreement(values, arena.scores("separated", metric))
+                for metric in ("precision_at_1", "map_at_r")
+            ]
+    return found
 
 
 def write_pictures(found: dict[str, Any], images: Path) -> None:

@@ -24,3 +24,9 @@ run cars196-tail "$cars"
 "$levelfield" study test-feedback "$here/studies.yaml" --set "dataset.root=$cub" --out "$out/test-feedback"
 "$levelfield" sweep "$here/studies.yaml" --set "dataset.root=$cub" --set hyperparameters=defaults --out "$out/sweeps" \
   --over head.size=64,128,256,512 --over batch.size=16,32,64,128 --over batch.samples_per_class=2,4,8
+structure() { # NAME ROOT: how methods arrange the training images
+  "$(dirname "$levelfield")/python" "$(dirname "$0")/structure.py" "$out/$1" --root "$2" "$out/structure-$1.json"
+}
+
+structure cub200-frozen "$cub"
+structure cars196-frozen "$cars"
