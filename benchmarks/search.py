@@ -3,13 +3,15 @@
     python benchmarks/search.py pictures --cub FOLDER [--count 983]
     python benchmarks/search.py everything --cub FOLDER --work FOLDER
     python benchmarks/search.py rerank --cub FOLDER
+    python benchmarks/search.py alone --cub FOLDER
     python benchmarks/search.py landmarks
 
 ``pictures`` indexes pictures of CUB-200-2011 with EfficientNet-Lite0, in turns with plain loops and with
 pytorch-metric-learning. ``everything`` indexes all of CUB. ``rerank`` tunes re-ranking on its classes 1-100
-and scores classes 101-200; and on Glyphs classes that its network never saw. Seconds depend on the machine;
-the ratios are what counts, those of the processor's seconds beside those of the clock. Work goes to a
-temporary folder (``--work`` keeps it). ``benchmarks/search_vectors.py`` measures indexes of many vectors.
+and scores classes 101-200; and on Glyphs classes that its network never saw. ``alone`` does the same with
+k-reciprocal re-ranking of one query at a time, as in a search box, for some of the queries. Seconds depend on
+the machine; the ratios are what counts, those of the processor's seconds beside those of the clock. Work goes
+to a temporary folder (``--work`` keeps it). ``search_vectors.py`` measures indexes of many vectors.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +34,7 @@ from levelfield import models
 from levelfield.data import load
 from levelfield.embedders import Architecture, Preprocessing, build_network, write_model
 from levelfield.errors import UsageError
-from levelfield.rerank import Pictures, compare_rerankers
+from levelfield.rerank import RERANKERS, Effect, Pictures, compare_rerankers
 from search_vectors import in_turns
 
 
@@ -135,7 +139,8 @@ def peer_loop(files: list[Path], network: Any) -> None:
     InferenceModel(network).train_knn(Files(), batch_size=32)
 
 
-def rerank(cub: Path, work: Path) -> None:
+def two_sets(work: Path) -> Iterator[tuple[str, Pictures, Pictures]]:
+    """A title, what is scored and what parameters are chosen on: of CUB, then of Glyphs."""
     index = room.open_index(work / "cub-index")
     items = list(index.everything())
     every = torch.from_numpy(index.vectors(np.array([item.row for item in items])))
@@ -143,28 +148,57 @@ def rerank(cub: Path, work: Path) -> None:
     place = {name: number for number, name in enumerate(names)}
     labels = torch.tensor([place[item.label] for item in items])
     development, test = labels < 100, labels >= 100
-    report("CUB, classes 101-200, tuned on 1-100", every, labels, development, test)
+    yield "CUB, classes 101-200, tuned on 1-100", *halves(every, labels, development, test)
     embeddings, labels = glyphs(work)
     # Its network was trained on the first half of the classes: there every ranking is perfect.
     unseen = labels > int(labels.max()) // 2
-    report(
-        "Glyphs, classes that the network never saw: odd ones, tuned on even ones",
-        embeddings,
-        labels,
-        unseen & (labels % 2 == 0),
-        unseen & (labels % 2 == 1),
-    )
+    odd = labels % 2 == 1
+    title = "Glyphs, classes that the network never saw: odd ones, tuned on even ones"
+    yield title, *halves(embeddings, labels, unseen & ~odd, unseen & odd)
 
 
-def report(
-    title: str, vectors: torch.Tensor, labels: torch.Tensor, development: torch.Tensor, test: torch.Tensor
-) -> None:
+def halves(
+    vectors: torch.Tensor, labels: torch.Tensor, development: torch.Tensor, test: torch.Tensor
+) -> tuple[Pictures, Pictures]:
     """Every other test picture is a query, the rest the gallery: no query is in anybody's neighbourhood."""
     rows = test.nonzero()[:, 0]
     queries, gallery = rows[::2], rows[1::2]
     scored = Pictures(vectors[queries], labels[queries], vectors[gallery], labels[gallery])
-    effects = compare_rerankers(scored, Pictures(vectors[development], labels[development]))
-    print(title, f"({len(queries)} queries, {len(gallery)} in the gallery)")
+    return scored, Pictures(vectors[development], labels[development])
+
+
+def rerank(title: str, scored: Pictures, development: Pictures) -> None:
+    show(title, scored, compare_rerankers(scored, development))
+
+
+def alone(title: str, scored: Pictures, development: Pictures) -> None:
+    """The same queries plain, re-ranked together with all others, and each by itself."""
+    some = Pictures(scored.queries[::8], scored.labels[::8], scored.gallery, scored.gallery_labels)
+    together = RERANKERS["k_reciprocal"]
+
+    def with_all(few: Pictures, count: int, fitted_to: torch.Tensor, **setting: Any) -> torch.Tensor:
+        if few.itself:  # the development data, where parameters are chosen
+            return together.rank(few, count, fitted_to, **setting)
+        every = Pictures(F.normalize(scored.queries, dim=1), scored.labels, few.gallery, few.gallery_labels)
+        return together.rank(every, count, fitted_to, **setting)[::8]
+
+    def one_by_one(few: Pictures, count: int, fitted_to: torch.Tensor, **setting: Any) -> torch.Tensor:
+        if few.itself:
+            return together.rank(few, count, fitted_to, **setting)
+        single = (
+            Pictures(few.queries[row : row + 1], few.labels[row : row + 1], few.gallery, few.gallery_labels)
+            for row in range(len(few.queries))
+        )
+        return torch.cat([together.rank(one, count, fitted_to, **setting) for one in single])
+
+    RERANKERS["k_reciprocal, all together"] = replace(together, rank=with_all)
+    RERANKERS["k_reciprocal, one by one"] = replace(together, rank=one_by_one)
+    names = ["k_reciprocal, all together", "k_reciprocal, one by one"]
+    show(title, some, compare_rerankers(some, development, names=names))
+
+
+def show(title: str, scored: Pictures, effects: list[Effect]) -> None:
+    print(title, f"({len(scored.queries)} queries, {len(scored.items)} in the gallery)")
     print(
         "| re-ranking | parameters | gain in development | mAP@100 | MAP@R | P@1 |\n|---|---|---|---|---|---|"
     )
@@ -221,7 +255,7 @@ def landmarks() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("what", choices=("pictures", "everything", "rerank", "landmarks"))
+    parser.add_argument("what", choices=("pictures", "everything", "rerank", "alone", "landmarks"))
     parser.add_argument("--count", type=int, default=983)
     parser.add_argument("--cub", type=Path)
     parser.add_argument("--work", type=Path)
@@ -234,10 +268,11 @@ def main() -> None:
                 pictures(given.cub, work, given.count)
             case "everything":
                 everything(given.cub, work)
-            case "rerank":
+            case "rerank" | "alone":
                 if not (work / "cub-index").exists():
                     everything(given.cub, work)
-                rerank(given.cub, work)
+                for title, scored, development in two_sets(work):
+                    (rerank if given.what == "rerank" else alone)(title, scored, development)
             case _:
                 landmarks()
 

@@ -286,6 +286,11 @@ class Repeated:
     agreement: Agreement
     worse: dict[str, list[str]]
 
+    def also_in(self, earlier: Earlier) -> int:
+        """How many of the pairs that differ in both had been told apart before."""
+        pairs = {(better, method) for method, others in self.worse.items() for better in others}
+        return len(pairs & earlier.told_apart)
+
 
 def repeated(one: Arena, other: Arena) -> Repeated:
     """Which findings of one arena repeat in the other, over the methods that both have."""
