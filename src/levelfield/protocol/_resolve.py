@@ -147,9 +147,7 @@ def _trunk_identity(trunk: TrunkSpec) -> TrunkIdentity:
         **_identity(models.registry, trunk).model_dump(),
         weights=models.weights_identity(trunk.weights),
         mode=mode,
-        bn_mode="train"
-        if mode == "frozen"
-        else trunk.bn_mode,  # nothing below a frozen trunk's head is trained
+        bn_mode="train" if mode == "frozen" else trunk.bn_mode,  # a frozen trunk never trains its layers
         views=trunk.views if mode in ("frozen", "tail") else 0,  # others read pictures, and keep no views
         cut=trunk.cut if mode == "tail" else None,
         lora=(trunk.lora or LoraSpec()) if mode == "lora" else None,
