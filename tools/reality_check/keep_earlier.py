@@ -10,7 +10,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from arenas import Arena, Earlier
+from arenas import Arena
+from repeats import Earlier
 
 from levelfield.compare import weigh
 

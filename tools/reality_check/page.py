@@ -16,9 +16,10 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from arenas import Arena, Earlier, below, load, luck_of_search, papers, repeated, years
+from arenas import Arena, below, load, luck_of_search, papers, years
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pictures import across, standings, verdicts
+from repeats import Earlier, repeated
 
 from levelfield.compare import compare_across, weigh
 from levelfield.records import write_text
