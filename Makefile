@@ -4,11 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test lint types tests site docs notebooks reality-check format clean
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal
+
+.PHONY: demo quick test lint types tests coverage speed dist site docs notebooks reality-check format clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
 	$(BIN)/levelfield demo
+
+# For every change: the tests that are not marked slow, browser or ray.
+quick: lint
+	$(PYTEST) -m "not slow and not browser and not ray"
 
 test: lint types tests
 
@@ -21,20 +27,33 @@ types: $(VENV)/.installed-dev
 
 tests: $(VENV)/.installed-dev
 	@test -n "$$LEVELFIELD_CHROMIUM" || command -v chromium >/dev/null || command -v google-chrome >/dev/null || echo "no chromium: the pages are not tested in a browser; apt-get install chromium, or set LEVELFIELD_CHROMIUM"
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal --cov --cov-report=term:skip-covered
+	$(PYTEST) --durations=50 --durations-file build/durations.txt
+
+coverage: $(VENV)/.installed-dev
+	$(PYTEST) --cov --cov-report=term:skip-covered
+
+# Ratios to other libraries in one table (docs/speed.md); `make speed SPEED=--quick` takes minutes.
+speed: $(VENV)/.installed-dev
+	$(BIN)/python -m benchmarks.speed.table $(SPEED)
+
+# The archives of a release, checked as the package index checks them (docs/releases.md).
+dist: $(VENV)/.installed-dev
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
 
 site: $(VENV)/.installed
 	$(BIN)/levelfield site results -o site
 
 docs: $(VENV)/.installed-dev
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "The site: build/site/index.html"
 
 reality-check: $(VENV)/.installed
-	$(BIN)/python tools/reality_check/page.py
+	$(BIN)/python results/reality_check/page.py
 
 notebooks: $(VENV)/.installed-dev
-	$(BIN)/python tools/docs/notebooks.py
+	$(BIN)/python -m tools.docs.notebooks
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff format .

@@ -1,4 +1,4 @@
-"""Use a loss and a miner in a training loop of your own."""
+"""Use a loss and a miner in your own training loop."""
 
 import torch
 
@@ -10,8 +10,8 @@ inputs = torch.randn(64, 32, generator=generator)
 network = torch.nn.Linear(32, 16)
 optimizer = torch.optim.Adam(network.parameters(), lr=1e-2)
 
-loss = lf.losses.create("triplet", margin=0.2)
-miner = lf.miners.create("semihard")
+loss = lf.losses.Triplet(margin=0.2)
+miner = lf.miners.Semihard()
 
 for step in range(50):
     embeddings = torch.nn.functional.normalize(network(inputs))

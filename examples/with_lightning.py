@@ -1,4 +1,4 @@
-"""A loss, a miner and a batch sampler in PyTorch Lightning, scored on classes that were not trained on."""
+"""Use a loss, a miner and a batch sampler with PyTorch Lightning; score classes that were not trained on."""
 
 import warnings
 
@@ -11,27 +11,15 @@ import levelfield as lf
 warnings.filterwarnings("ignore", module="lightning")
 
 
-class Epochs:
-    """Hands a DataLoader the batches of one epoch after the other."""
-
-    def __init__(self, sampler):
-        self.sampler, self.number = sampler, 0
-
-    def __len__(self):
-        return sum(1 for _ in self.sampler.epoch(0))
-
-    def __iter__(self):
-        batches = self.sampler.epoch(self.number)
-        self.number += 1
-        return (rows.tolist() for rows in batches)
-
-
 class MetricLearner(lightning.LightningModule):
     def __init__(self):
         super().__init__()
         self.network = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 16))
-        self.loss = lf.losses.create("margin", beta=1.2)  # it owns its boundary, which learns too
-        self.miner = lf.miners.create("distance_weighted")
+        self.loss = lf.losses.Margin(beta=1.2)  # beta is a trained parameter
+        self.miner = lf.miners.DistanceWeighted()
+
+    def on_train_epoch_start(self):
+        self.trainer.train_dataloader.batch_sampler.set_epoch(self.current_epoch)  # new batches in each epoch
 
     def training_step(self, batch, _):
         inputs, labels = batch
@@ -47,11 +35,11 @@ class MetricLearner(lightning.LightningModule):
 
     @torch.inference_mode()
     def score(self, inputs, labels):
-        return lf.metrics.evaluate(self.eval().network(inputs), labels, metrics=("map_at_r",))["map_at_r"]
+        return lf.evaluate(self.eval().network(inputs), labels, metrics=("map_at_r",))["map_at_r"]
 
 
 def made_up_data(classes, seed):
-    """Classes differ in 8 of 32 inputs; the rest is noise that a good embedding leaves out."""
+    """Return inputs and labels; classes differ in 8 of 32 inputs, the rest is noise."""
     generator = torch.Generator().manual_seed(seed)
     labels = torch.arange(classes).repeat_interleave(8)
     inputs = 2 * torch.randn(len(labels), 32, generator=generator)
@@ -64,8 +52,8 @@ if __name__ == "__main__":
     lightning.seed_everything(0, verbose=False)
     inputs, labels = made_up_data(classes=40, seed=0)
     unseen = made_up_data(classes=20, seed=1)
-    sampler = lf.batches.create("class_balanced", labels.numpy(), batch_size=32, samples_per_class=4, seed=0)
-    loader = DataLoader(TensorDataset(inputs, labels), batch_sampler=Epochs(sampler))
+    sampler = lf.samplers.MPerClass(labels, batch_size=32, samples_per_class=4, seed=0)
+    loader = DataLoader(TensorDataset(inputs, labels), batch_sampler=sampler)
     model = MetricLearner()
     print(f"MAP@R of unseen classes before: {model.score(*unseen):.3f}")
     quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}

@@ -1,9 +1,12 @@
-"""What every test leans on: the oracles, one cache for rendered data, and a tiny experiment."""
+"""Shared by all tests: one cache for rendered data, tiny experiments, the order and durations of tests."""
 
 from __future__ import annotations
 
 import os
-import sys
+import shutil
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -11,26 +14,37 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
 os.environ.setdefault("LEVELFIELD_CACHE", str(HERE.parent / ".cache"))
 os.environ.setdefault("COLUMNS", "200")
 
-TOY_PLUGIN = HERE / "toy_plugin.py"
-collect_ignore = ["delayed_plugin.py"]  # looking for doctests in it would register its loss among ours
+TOY_PLUGIN = HERE / "helpers" / "toy_plugin.py"
+# Collecting doctests would register its loss, and import more than the tests need.
+collect_ignore = ["helpers/delayed_plugin.py", "helpers/warm_imports.py"]
 
-# A busy machine is no fault of the code: nothing here asserts time.
+# No deadline: a busy machine must not fail a test.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _no_log_of_openings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep tests out of the user's log of openings, and tests of the same data out of each other's notes."""
+    directory, numbers = tmp_path_factory.mktemp("openings"), count()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "levelfield.records._openings.log_file", lambda data: directory / f"{next(numbers)}.jsonl"
+        )
+        yield
+
+
 @pytest.fixture
 def tiny() -> dict[str, Any]:
-    """The values of an experiment that runs in about a second: 3 methods on 24 classes of toy images."""
+    """Values of an experiment that takes 3 to 6 s of CPU: 3 methods on 24 classes of toy images."""
     return tiny_values()
 
 
 def tiny_values() -> dict[str, Any]:
-    """See the fixture ``tiny``."""
+    """Return the values of the fixture ``tiny``."""
     return {
         "name": "tiny",
         "plugins": [str(TOY_PLUGIN)],
@@ -46,3 +60,79 @@ def tiny_values() -> dict[str, Any]:
         "confirm": {"reruns": 2, "gallery": 0},
         "engine": {"workers": 0},
     }
+
+
+@pytest.fixture(scope="session")
+def _finished_tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Directory of the finished experiment ``tiny``, written once per worker process; never change it."""
+    import levelfield as lf
+
+    root = tmp_path_factory.mktemp("finished") / "tiny"
+    lf.run(tiny_values(), root)
+    return root
+
+
+@pytest.fixture
+def finished_tiny(_finished_tiny: Path, tmp_path: Path) -> Callable[..., Path]:
+    """Return a function that copies the finished experiment ``tiny`` to a directory of the test's own."""
+
+    def copy(name: str = "tiny") -> Path:
+        return Path(shutil.copytree(_finished_tiny, tmp_path / name))
+
+    return copy
+
+
+# Long tests start first, dealt to both halves of the list, so that no worker ends with a long test alone.
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark tests in a browser; now, because ``-m`` chooses right after the collection."""
+    if "open_page" in getattr(item, "fixturenames", ()):
+        item.add_marker(pytest.mark.browser)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start long tests first."""
+    long = [item for item in items if any(map(item.get_closest_marker, ("slow", "browser", "ray")))]
+    if not long:
+        return
+    chosen = set(long)
+    short = [item for item in items if item not in chosen]
+    # By file, because the tests of a file share what is slow to set up; Ray first, so that none is moved.
+    files = list(dict.fromkeys(item.path for item in sorted(long, key=lambda item: _weight(item, long))))
+    halves = [[item for file in files[start::2] for item in long if item.path == file] for start in (0, 1)]
+    half = len(short) // 2
+    items[:] = [*halves[0], *short[:half], *halves[1], *short[half:]]
+
+
+def _weight(item: pytest.Item, long: list[pytest.Item]) -> tuple[bool, int]:
+    """Return the sort key of a long test's file: Ray, then the files with most long tests."""
+    return item.get_closest_marker("ray") is None, -sum(each.path == item.path for each in long)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--durations-file``."""
+    parser.addoption(
+        "--durations-file", metavar="FILE", help="write seconds by directory and by test to FILE"
+    )
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Write the file of durations: seconds by part of the suite, then by test, the longest first."""
+    if not (file := config.getoption("--durations-file")):
+        return
+    tests: dict[str, float] = defaultdict(float)
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                tests[report.nodeid] += report.duration
+    parts: dict[str, float] = defaultdict(float)
+    for name, seconds in tests.items():
+        parts["/".join(name.partition("::")[0].split("/")[:2])] += seconds
+    lines = [f"{sum(tests.values()):8.1f}  all of {len(tests)} tests, seconds of all workers"]
+    for table in (parts, {name: seconds for name, seconds in tests.items() if seconds >= 0.2}):
+        lines += ["", *(f"{table[name]:8.1f}  {name}" for name in sorted(table, key=lambda n: -table[n]))]
+    Path(file).parent.mkdir(parents=True, exist_ok=True)
+    Path(file).write_text("\n".join(lines) + "\n", encoding="utf-8")

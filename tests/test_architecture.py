@@ -1,11 +1,13 @@
-"""The layout is the architecture: imports go only up the list of rooms, and few places hold few powers."""
+"""The layout is the architecture: docs/architecture.md lists the imports of each package."""
 
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -13,57 +15,31 @@ import pytest
 import levelfield
 
 SOURCE = Path(levelfield.__file__).parent
-ROOMS = [
-    "errors",
-    "files",
-    "processes",
-    "hubs",
-    "space",
-    "seeds",
-    "sources",
-    "options",
-    "registry",
-    "config",
-    "records",
-    "data",
-    "models",
-    "geometry",
-    "batches",
-    "miners",
-    "losses",
-    "methods",
-    "metrics",
-    "train",
-    "engine",
-    "stats",
-    "rerank",
-    "embedders",
-    "index",
-    "published",
-    "compare",
-    "frames",
-    "protocol",
-    "reports",
-    "web",
-    "track",
-    "studies",
-    "app",
-    "doctor",
-    "starter",
-    "cli",
-    "testing",
-]
+DOCUMENT = Path(__file__).parents[1] / "docs" / "architecture.md"
 FILES = sorted(SOURCE.rglob("*.py"))
+MOST_PACKAGES = 22
 
 
-def room_of(file: Path) -> str:
-    first = file.relative_to(SOURCE).parts[0]
-    return first.removesuffix(".py")
+def package_of(file: Path) -> str:
+    return file.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-def imports(file: Path) -> Iterator[str]:
-    """The modules that ``file`` imports, also inside functions, but not for type checkers only."""
-    for node in ast.walk(_without_type_checking(ast.parse(file.read_text()))):
+def documented() -> dict[str, set[str]]:
+    """The packages of docs/architecture.md, each with those that it may import."""
+    text = DOCUMENT.read_text(encoding="utf-8").partition("## Packages")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \|([^|]*)\|", text, re.MULTILINE)
+    return {package: set(re.findall(r"`(\w+)`", imports)) for package, imports in rows}
+
+
+def imported_modules(file: Path) -> Iterator[str]:
+    """The modules that a file imports, also inside functions, but not for type checkers only."""
+    tree = ast.parse(file.read_text())
+    tree.body = [
+        node
+        for node in tree.body
+        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    ]
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -73,59 +49,64 @@ def imports(file: Path) -> Iterator[str]:
                 yield node.module
 
 
-def _without_type_checking(tree: ast.Module) -> ast.Module:
-    tree.body = [
-        node
-        for node in tree.body
-        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
-    ]
-    return tree
+def test_packages_import_what_the_architecture_says() -> None:
+    allowed = documented()
+    found: dict[str, set[str]] = {package: set() for package in allowed}
+    for file in FILES:
+        package = package_of(file)
+        if package in ("__init__", "__main__"):
+            continue
+        assert package in allowed, f"{package} is not in the table of docs/architecture.md"
+        for module in imported_modules(file):
+            parts = module.split(".")
+            if parts[0] == "levelfield" and len(parts) > 1 and parts[1] in allowed and parts[1] != package:
+                found[package].add(parts[1])
+                assert parts[1] in allowed[package], f"{file} imports {module}: not in docs/architecture.md"
+    assert found == allowed, "docs/architecture.md lists imports that no file uses"
+    tuple(TopologicalSorter(allowed).static_order())  # raises on a cycle
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
-def test_imports_go_only_up(file: Path) -> None:
-    room = room_of(file)
-    if room in ("__init__", "__main__"):
-        return
-    assert room in ROOMS, f"{room} is no room of the architecture"
-    for module in imports(file):
-        parts = module.split(".")
-        if parts[0] == "levelfield" and len(parts) > 1 and parts[1] in ROOMS:
-            assert ROOMS.index(parts[1]) <= ROOMS.index(room), f"{file} imports {module} from below"
+def test_few_names_stand_at_the_top() -> None:
+    packages = {package_of(file) for file in FILES} - {"__init__", "__main__"}
+    assert packages == set(documented()) and len(packages) <= MOST_PACKAGES
 
 
-def imported_names(file: Path) -> Iterator[str]:
-    """Every module, or name of a module, that ``file`` imports from this package, by its full path."""
-    for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+def test_private_modules_are_imported_by_their_own_package_only() -> None:
+    for file in FILES:
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+            for name in names:
+                package, *parts = name.split(".")
+                if package == "levelfield" and parts and parts[0] != package_of(file):
+                    assert not any(part.startswith("_") for part in parts[1:]), f"{file} imports {name}"
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
-def test_private_means_private(file: Path) -> None:
-    """A room exports what it shares; nobody imports another room's ``_module``."""
-    for name in imported_names(file):
-        package, *parts = name.split(".")
-        if package == "levelfield" and parts and parts[0] != room_of(file):
-            assert not any(part.startswith("_") for part in parts[1:]), f"{file} imports {name}"
-
-
-@pytest.mark.parametrize(("package", "room"), [("optuna", "protocol"), ("ray", "engine"), ("typer", "cli")])
-def test_only_one_room_imports(package: str, room: str) -> None:
-    users = {room_of(file) for file in FILES for module in imports(file) if module.split(".")[0] == package}
-    assert users <= {room}
+@pytest.mark.parametrize(
+    ("package", "rooms"),
+    [("optuna", {"core", "protocol", "analysis"}), ("ray", {"engine"}), ("typer", {"cli"})],
+)
+def test_few_packages_import_a_library(package: str, rooms: set[str]) -> None:
+    users = {
+        package_of(file)
+        for file in FILES
+        for module in imported_modules(file)
+        if module.split(".")[0] == package
+    }
+    assert users <= rooms
 
 
 FULL_DATASETS = ("open_dataset", "split_dataset", "development_view")
 
 
 def test_only_the_guard_and_the_development_view_load_datasets() -> None:
-    """Nothing between the data room and the command line reaches a full dataset but these two."""
+    """Nothing between the data package and the command line reaches a full dataset but these two."""
     callers = set()
     for file in FILES:
-        if room_of(file) in ("data", "cli", "testing"):
+        if package_of(file) in ("data", "cli", "testing"):
             continue
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in ("data.load", "lf.data.load"):

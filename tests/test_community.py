@@ -1,4 +1,4 @@
-"""The files that people and platforms look for are there and can be read."""
+"""Community files exist and can be parsed."""
 
 from __future__ import annotations
 

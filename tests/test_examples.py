@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.helpers.warm import run_warm
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -24,8 +25,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 def test_example(name: str, expected: str, tmp_path: Path) -> None:
     if name.startswith("with_"):
         pytest.importorskip(name.removeprefix("with_").removesuffix(".py"))
-    command = [sys.executable, str(EXAMPLES / name), str(tmp_path / "out")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_warm([str(EXAMPLES / name), str(tmp_path / "out")])
     assert done.returncode == 0, done.stderr
     assert expected in done.stdout
     scores = [

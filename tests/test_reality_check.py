@@ -1,4 +1,4 @@
-"""The page of the reality check is written from records, and says what they say."""
+"""The page of the reality check is generated from records."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from pathlib import Path
 import pytest
 
 import levelfield as lf
-from levelfield.compare import archive
+from levelfield.api import archive
 
-TOOL = Path(__file__).parent.parent / "tools" / "reality_check" / "page.py"
+pytestmark = pytest.mark.slow
+
+TOOL = Path(__file__).parent.parent / "results" / "reality_check" / "page.py"
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Arenas of the smallest kind: two with frozen trunks and two searches, one that trains a layer."""
-    from conftest import TOY_PLUGIN, tiny_values
+    """Small arenas: two with frozen trunks and two searches, one that trains a layer."""
+    from tests.conftest import TOY_PLUGIN, tiny_values
 
-    folder = tmp_path_factory.mktemp("reality")
+    directory = tmp_path_factory.mktemp("reality")
     methods, frozen = ["contrastive", "triplet", "multi_similarity", "circle"], {"mode": "frozen"}
     arenas = {
         "one-frozen": (0, methods, frozen, 2),
@@ -35,15 +37,16 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "seed": seed,
         }
         values["trunk"] = dict(values["trunk"]) | trunk
-        archive(lf.run(lf.Experiment.build(**values), folder / "runs" / name), folder / "results" / name)
-    (folder / "results" / "studies").mkdir()
-    earlier = folder / "results" / "studies" / "two-frozen-earlier.json"
-    keep = [sys.executable, str(TOOL.with_name("keep_earlier.py")), str(folder / "results" / "one-frozen")]
+        result = lf.run(values, directory / "runs" / name)
+        archive(result.path, directory / "results" / name)
+    (directory / "results" / "studies").mkdir()
+    earlier = directory / "results" / "studies" / "two-frozen-earlier.json"
+    keep = [sys.executable, str(TOOL.with_name("keep_earlier.py")), str(directory / "results" / "one-frozen")]
     subprocess.run([*keep, str(earlier)], check=True)
-    structure = [sys.executable, str(TOOL.with_name("structure.py")), str(folder / "runs" / "one-frozen")]
-    file = folder / "results" / "studies" / "structure-one-frozen.json"
+    structure = [sys.executable, str(TOOL.with_name("structure.py")), str(directory / "runs" / "one-frozen")]
+    file = directory / "results" / "studies" / "structure-one-frozen.json"
     subprocess.run([*structure, str(file), "--plugin", str(TOY_PLUGIN)], check=True, capture_output=True)
-    return folder / "results"
+    return directory / "results"
 
 
 def test_the_page_is_made_of_records(results: Path, tmp_path: Path) -> None:
@@ -59,12 +62,12 @@ def test_the_page_is_made_of_records(results: Path, tmp_path: Path) -> None:
     main_tables = page.partition("## Which pairs differ")[0]
     assert main_tables.count("| contrastive |") + main_tables.count("| **contrastive** |") == 3
     assert page.count("**") % 2 == 0
-    assert "was measured twice. The first time heads learnt at 0.003 for at most 2 steps" in page
-    assert "With the network's upper layers trained too (3 of the methods, one search each," in page
+    assert "was measured twice. The first time heads learned at 0.003 for at most 2 steps" in page
+    assert "With the network's upper layers trained too (3 of the methods, one search each)" in page
     shape = page.partition("## Does the shape of the training embeddings predict the score?")[2]
-    assert all(f"\n| {measure} | " in shape for measure in ("pi_intra", "pi_inter", "pi_ratio", "rho"))
-    for picture in ("frozen", "frozen-verdicts", "across", "tail", "tail-verdicts"):
-        assert (tmp_path / "images" / f"reality-check-{picture}.png").stat().st_size > 5000
+    assert all(f"\n| {metric} | " in shape for metric in ("pi_intra", "pi_inter", "pi_ratio", "rho"))
+    for image in ("frozen", "frozen-verdicts", "across", "tail", "tail-verdicts"):
+        assert (tmp_path / "images" / f"reality-check-{image}.png").stat().st_size > 5000
     assert "undefined" not in page.lower()
     before, _, rest = readme.read_text().partition(marks[0] + "\n")
     quoted, _, after = rest.partition(marks[1] + "\n")

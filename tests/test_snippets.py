@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from snippets import DOCUMENTS, ROOT, SHELL, blocks, name_of
+from tests.helpers.snippets import DOCUMENTS, ROOT, SHELL, blocks, name_of
+from tests.helpers.warm import run_warm
 
-RUNNER = Path(__file__).parent / "snippets.py"
-# What cannot run here: a machine, a data set or a download is missing. Each block says which.
+RUNNER = "tests.helpers.snippets"
+# Blocks that cannot run here: a machine, a dataset or a download is missing. Each block gives the reason.
 NOT_RUN = {
     ("README.md", "make demo    # sets up ."),
     ("README.md", "python3 -m venv .venv &&"),
@@ -20,7 +19,8 @@ NOT_RUN = {
     ("docs/datasets.md", "$ levelfield data shift "),
     ("docs/engines.md", "#!/bin/bash\n#SBATCH --no"),
     ("docs/engines.md", "pip install 'levelfield["),
-    ("docs/models.md", "python benchmarks/featur"),
+    ("docs/models.md", "python -m benchmarks.spe"),
+    ("docs/protocol.md", "levelfield preregister e"),
     ("docs/protocol.md", "levelfield run exp.yaml "),
     ("docs/protocol.md", "levelfield sweep exp.yam"),
     ("docs/reality-check.md", "git clone ADDRESS levelf"),
@@ -29,14 +29,15 @@ NOT_RUN = {
     ("docs/reports.md", "$ pip install 'levelfiel"),
     ("docs/search.md", "$ levelfield serve --ind"),
     ("docs/search.md", "levelfield index photos/"),
+    ("docs/speed.md", "make speed SPEED=--quick"),
     ("docs/store.md", "from levelfield import d"),
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["python", "shell"])
 def test_every_snippet_runs(kind: str, tmp_path: Path) -> None:
-    command = [sys.executable, str(RUNNER), kind, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    done = run_warm(["-m", RUNNER, kind, str(tmp_path)], cwd=ROOT)
     assert done.returncode == 0, done.stderr
     failures = json.loads(done.stdout.splitlines()[-1])
     assert not failures, "\n".join(f"{document}:\n{failure}" for document, failure in failures.items())

@@ -1,78 +1,159 @@
 """levelfield: the level playing field for deep metric learning.
 
-The public names below are imported when first used, so that ``import levelfield`` stays cheap.
+Names are imported when first used, so that ``import levelfield`` takes a fraction of a second. ``__all__`` is
+the public API; docs/api.md says which parts are stable.
 """
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
+
+from levelfield.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from levelfield import (
-        batches,
+        analysis,
+        config,
         data,
-        embedders,
         engine,
-        index,
         losses,
         methods,
         metrics,
         miners,
         models,
-        rerank,
+        records,
+        reports,
+        retrieval,
+        samplers,
+        stats,
+        studies,
+        testing,
         track,
     )
-    from levelfield.app import run
+    from levelfield.analysis.frames import results
+    from levelfield.api import (
+        ExperimentResult,
+        ExperimentsResult,
+        anchor,
+        compare,
+        export,
+        plan,
+        power,
+        preregister,
+        run,
+        verify,
+    )
     from levelfield.config import Experiment
-    from levelfield.embedders import load_embedder
-    from levelfield.frames import results
-    from levelfield.index import Searcher
-    from levelfield.space import Choice, Float, Int
+    from levelfield.core import errors
+    from levelfield.core.space import Choice, Float, Int
+    from levelfield.metrics import evaluate
+    from levelfield.retrieval.embedders import load_embedder
+    from levelfield.retrieval.index import Searcher
 
 __all__ = [
     "Choice",
     "Experiment",
+    "ExperimentResult",
+    "ExperimentsResult",
     "Float",
     "Int",
     "Searcher",
-    "batches",
+    "analysis",
+    "anchor",
+    "compare",
+    "config",
     "data",
-    "embedders",
     "engine",
-    "index",
+    "errors",
+    "evaluate",
+    "export",
     "load_embedder",
     "losses",
     "methods",
     "metrics",
     "miners",
     "models",
-    "rerank",
+    "plan",
+    "power",
+    "preregister",
+    "records",
+    "reports",
     "results",
+    "retrieval",
     "run",
+    "samplers",
+    "stats",
+    "studies",
+    "testing",
     "track",
+    "verify",
 ]
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
-_HOMES = {
-    "Choice": "levelfield.space",
-    "Float": "levelfield.space",
-    "Int": "levelfield.space",
-    "Experiment": "levelfield.config",
-    "Searcher": "levelfield.index",
-    "load_embedder": "levelfield.embedders",
-    "results": "levelfield.frames",
-    "run": "levelfield.app",
+_PACKAGES = (
+    "analysis",
+    "config",
+    "data",
+    "engine",
+    "losses",
+    "methods",
+    "metrics",
+    "miners",
+    "models",
+    "records",
+    "reports",
+    "retrieval",
+    "samplers",
+    "stats",
+    "studies",
+    "testing",
+    "track",
+)
+_MOVED = {  # old name to new one, accepted with a warning
+    "batches": "samplers",
+    "embedders": "retrieval.embedders",
+    "index": "retrieval.index",
+    "rerank": "retrieval.rerank",
 }
+
+_find, __dir__ = lazy_exports(
+    __name__,
+    {
+        **{f"levelfield.{package}": (package,) for package in _PACKAGES},
+        "levelfield.analysis.frames": ("results",),
+        "levelfield.api": (
+            "ExperimentResult",
+            "ExperimentsResult",
+            "anchor",
+            "compare",
+            "export",
+            "plan",
+            "power",
+            "preregister",
+            "run",
+            "verify",
+        ),
+        "levelfield.config": ("Experiment",),
+        "levelfield.core.errors": ("errors",),
+        "levelfield.core.space": (
+            "Choice",
+            "Float",
+            "Int",
+        ),
+        "levelfield.retrieval.embedders": ("load_embedder",),
+        "levelfield.retrieval.index": ("Searcher",),
+        "levelfield.metrics._evaluate": ("evaluate",),
+    },
+)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    if name in __all__:
-        return importlib.import_module(f"levelfield.{name}")
-    raise AttributeError(f"module 'levelfield' has no attribute '{name}'")
+    if name in _MOVED:
+        import importlib
 
+        from levelfield.core.deprecation import renamed_option
 
-def __dir__() -> list[str]:
-    return sorted(__all__)
+        package = importlib.import_module(f"levelfield.{renamed_option(name, _MOVED[name], of='levelfield')}")
+        globals()[name] = package  # so that the warning comes once
+        return package
+    return _find(name)

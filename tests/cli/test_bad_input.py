@@ -1,4 +1,4 @@
-"""Bad input gets one clear line that names the remedy, the right exit code, and loses nothing."""
+"""Bad input gets one line with the remedy and the right exit code, and loses nothing."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from levelfield import files
 from levelfield.cli._app import run_app
-from levelfield.errors import RunError
+from levelfield.core import files
+from levelfield.core.errors import RunError
 
 
 @pytest.fixture
@@ -20,14 +20,14 @@ def file(tmp_path: Path, tiny: dict[str, Any]) -> Path:
     return write(tmp_path, tiny)
 
 
-def write(folder: Path, values: dict[str, Any]) -> Path:
-    path = folder / "tiny.yaml"
+def write(directory: Path, values: dict[str, Any]) -> Path:
+    path = directory / "tiny.yaml"
     path.write_text(yaml.safe_dump(values))
     return path
 
 
 def fails(capsys: pytest.CaptureFixture[str], arguments: list[str], *, code: int) -> str:
-    """Run a command that must fail; its one line of error."""
+    """Run a command that must fail; return its one-line error."""
     assert run_app(arguments) == code
     captured = capsys.readouterr()
     lines = captured.err.strip().splitlines()
@@ -48,7 +48,7 @@ def fails(capsys: pytest.CaptureFixture[str], arguments: list[str], *, code: int
         (["run", "a.yaml", "b.yaml"], "unexpected extra argument"),
     ],
 )
-def test_a_command_that_does_not_exist_is_told_the_nearest_one(
+def test_an_unknown_command_gets_the_nearest_one(
     capsys: pytest.CaptureFixture[str], arguments: list[str], expected: str
 ) -> None:
     line = fails(capsys, arguments, code=2)
@@ -71,7 +71,7 @@ def test_a_command_that_does_not_exist_is_told_the_nearest_one(
         ("dataset={name: glyhps}", 'unknown dataset "glyhps"; did you mean "glyphs"?'),
         ("dataset={name: toy_images, clases: 5}", 'no parameter "clases"; did you mean "classes"?'),
         ("dataset={name: toy_images, classes: 2}", "folds"),
-        ("dataset={name: toy_images, samples: 1}", "under 2 images"),
+        ("dataset={name: toy_images, samples: 1}", "fewer than 2 images"),
         ("split={name: class_disjoint, folds: 40}", "cannot make 40 folds"),
         ("split={name: none}", "allow_test_feedback"),
         ("trunk={name: conv5}", "conv4"),
@@ -93,12 +93,14 @@ def test_wrong_usage_is_found_before_anything_runs(
 def test_wrong_paths(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "does not exist" in fails(capsys, ["run", str(tmp_path / "no.yaml")], code=2)
     assert "no levelfield experiment" in fails(capsys, ["report", str(tmp_path)], code=2)
-    assert "nothing is listed" in fails(capsys, ["ls", "losess"], code=2)
-    assert "say whose cuts to list" in fails(capsys, ["ls", "cuts"], code=2)
+    assert "unknown kind" in fails(capsys, ["ls", "losess"], code=2)
+    assert "ls cuts needs a trunk" in fails(capsys, ["ls", "cuts"], code=2)
     assert "timm has no network" in fails(capsys, ["ls", "cuts", "timm:resnt50"], code=2)
 
 
-def test_a_folder_of_an_older_schema(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_directory_of_an_older_schema(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "out"
     out.mkdir()
     (out / "schema.json").write_text('{"schema_version": 0}')
@@ -106,7 +108,7 @@ def test_a_folder_of_an_older_schema(file: Path, tmp_path: Path, capsys: pytest.
     assert "schema 0" in line and "--out" in line
 
 
-def test_a_run_folder_of_an_older_schema(
+def test_a_run_directory_of_an_older_schema(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
@@ -124,11 +126,9 @@ def test_a_run_folder_of_an_older_schema(
     assert "schema 0" in line and "--out" in line
 
 
-def test_a_folder_that_holds_other_things(
-    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_directory_with_other_files(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     line = fails(capsys, ["run", str(file), "--out", str(tmp_path), "--quiet"], code=1)
-    assert "choose an empty --out folder" in line
+    assert "choose an empty --out directory" in line
 
 
 def test_a_full_disk_loses_nothing(
@@ -154,7 +154,7 @@ def test_a_full_disk_loses_nothing(
     assert run_app([*arguments, "--out", str(out)]) == 0
     assert run_app([*arguments, "--out", str(tmp_path / "undisturbed")]) == 0
     assert all(path.read_bytes() == content for path, content in finished.items())
-    results = [folder / "report" / "results.csv" for folder in (out, tmp_path / "undisturbed")]
+    results = [directory / "report" / "results.csv" for directory in (out, tmp_path / "undisturbed")]
     assert results[0].read_bytes() == results[1].read_bytes()
 
 
@@ -169,20 +169,20 @@ def test_a_read_only_disk(
     assert "Read-only file system" in line and "choose another --out" in line
 
 
-def test_a_damaged_record_is_named(tmp_path: Path) -> None:
+def test_a_damaged_record_is_reported(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("{")
     with pytest.raises(RunError, match=r"x\.json is damaged"):
         files.read_json(tmp_path / "x.json")
 
 
 def test_debug_shows_the_traceback(file: Path) -> None:
-    from levelfield.errors import UsageError
+    from levelfield.core.errors import UsageError
 
     with pytest.raises(UsageError):
         run_app(["--debug", "run", str(file), "--set", "methods=[tripelt]"])
 
 
-def test_every_trial_diverging_is_said(
+def test_a_search_without_a_finished_trial_is_reported(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     overrides = ["--set", "optimizer.lr=1e30", "--set", "methods=[contrastive]"]

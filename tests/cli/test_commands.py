@@ -1,3 +1,5 @@
+"""ls, presets, run and report on the command line."""
+
 from __future__ import annotations
 
 import json
@@ -9,10 +11,10 @@ import pytest
 import yaml
 
 from levelfield.cli._app import run_app
-from levelfield.cli.ls import HOMES
+from levelfield.cli.ls import REGISTRIES
 
 
-@pytest.mark.parametrize("kind", HOMES)
+@pytest.mark.parametrize("kind", REGISTRIES)
 def test_ls_lists_every_kind(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_app(["ls", kind]) == 0
     assert run_app(["ls", kind, "--json"]) == 0
@@ -23,7 +25,7 @@ def test_ls_lists_every_kind(kind: str, capsys: pytest.CaptureFixture[str]) -> N
 
 def own(kind: str, listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Without plug-ins that other tests registered in this process."""
-    registry = import_module(HOMES[kind]).registry
+    registry = import_module(REGISTRIES[kind]).registry
     return [item for item in listed if registry[item["name"]].source is None]
 
 
@@ -33,7 +35,7 @@ def test_ls_shows_paper_and_ranges(capsys: pytest.CaptureFixture[str]) -> None:
     assert "triplet" in out and "margin: " in out
 
 
-@pytest.mark.parametrize("kind", ["losses", "regularisers", "syntheses"])
+@pytest.mark.parametrize("kind", ["losses", "regularizers", "syntheses"])
 def test_ls_shows_year_and_source_of_everything_that_can_be_compared(
     kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -46,7 +48,7 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_app(["--version"]) == 0
     assert run_app(["--help"]) == 0
     out = capsys.readouterr().out
-    assert "levelfield 0.1.0" in out and "demo" in out
+    assert "levelfield 0.2.0" in out and "demo" in out
 
 
 def test_presets(capsys: pytest.CaptureFixture[str]) -> None:

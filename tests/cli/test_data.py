@@ -1,4 +1,4 @@
-"""``levelfield data fetch`` and ``check`` as a user meets them."""
+"""``levelfield data fetch`` and ``check`` on the command line."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.oracles import layouts
 from typer.testing import CliRunner
 
 from levelfield.cli.data import app
-from levelfield.errors import UsageError
-from oracles import layouts
+from levelfield.core.errors import UsageError
 
 
 def run(*arguments: object) -> tuple[int, str]:
@@ -39,7 +39,7 @@ def test_check_fails_on_a_leak_and_names_the_files(tmp_path: Path) -> None:
     assert code == 1 and json.loads(text)["exact_leaks"] == [[0, 11]]
 
 
-def test_check_counts_classes_of_one_image_instead_of_stumbling_over_them(tmp_path: Path) -> None:
+def test_check_counts_classes_of_one_image_instead_of_failing(tmp_path: Path) -> None:
     layouts.cub200(tmp_path, images=1)
     assert "4 classes have one" in run("check", "cub200", "--root", tmp_path, "--quiet")[1]
 
@@ -53,7 +53,7 @@ def test_check_takes_the_options_of_a_dataset(tmp_path: Path) -> None:
 
 def test_fetch_shows_the_terms_first_and_asks_for_consent(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["fetch", "cub200", "--root", str(tmp_path)])
-    assert "licence:   Non-commercial" in result.stdout
+    assert "license:   Non-commercial" in result.stdout
     assert isinstance(result.exception, UsageError) and "--yes" in str(result.exception)
     assert list(tmp_path.iterdir()) == []
 

@@ -1,4 +1,4 @@
-"""``levelfield data prepare``, as a person or a script calls it."""
+"""``levelfield data prepare`` with text and JSON output."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import json
 
 import pytest
 import typer
+from tests.oracles.images import dataset
 from typer.testing import CliRunner
 
 from levelfield import data
 from levelfield.cli.data_prepare import prepare
-from levelfield.errors import RunError, UsageError
-from oracles.pictures import dataset
+from levelfield.core.errors import RunError, UsageError
 
 
 @pytest.fixture
@@ -22,12 +22,12 @@ def call(monkeypatch, tmp_path):
 
     def run(*arguments: str, **options):
         monkeypatch.setattr(data, "load", lambda name, **given: dataset(**options | given))
-        return CliRunner().invoke(app, ["pictures", "--resize", "8", *arguments])
+        return CliRunner().invoke(app, ["images", "--resize", "8", *arguments])
 
     return run
 
 
-def test_it_says_what_was_prepared_and_where(call, tmp_path):
+def test_it_prints_the_count_and_the_path(call, tmp_path):
     result = call("--verify")
     assert result.exit_code == 0
     assert "12 images (0.00 GB) are prepared in" in result.stdout

@@ -1,4 +1,4 @@
-"""Every verb shows an example that its own parser accepts; shells can complete verbs."""
+"""Every verb has an example that its parser accepts; shell completion works."""
 
 from __future__ import annotations
 

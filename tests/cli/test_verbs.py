@@ -1,4 +1,4 @@
-"""plan, sweep, reproduce and study, as a person or a script calls them."""
+"""plan, sweep, reproduce and study on the command line."""
 
 from __future__ import annotations
 
@@ -58,6 +58,7 @@ def test_study_test_feedback(file: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert "# The price of test feedback" in text and "| triplet | 2 |" in text
 
 
+@pytest.mark.slow
 def test_the_other_studies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = call(capsys, "study", "toy-lines", "--seeds", 2, "--out", tmp_path / "lines", "--quiet")
     assert "toy-lines.md" in text

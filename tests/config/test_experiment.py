@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from levelfield.config import Experiment, preset_names, read_preset
-from levelfield.errors import UsageError
+from levelfield.core.errors import UsageError
 
 
-def test_values_lie_over_the_preset_and_overrides_over_both(tmp_path: Path) -> None:
+def test_values_override_the_preset_and_overrides_override_both(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("preset: demo\nsearch: {trials: 7}\n")
     experiment = Experiment.load(file, ("search.trials=9", "head.size=16"))
@@ -93,7 +93,7 @@ def test_every_preset_is_a_valid_experiment(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["../../x", "a/b", "a\nb", "=cmd()", "", ".", "a" * 101, "<b>", "untrained"])
-def test_a_method_name_that_files_and_tables_cannot_bear_is_refused(name: str) -> None:
+def test_an_invalid_method_name_is_an_error(name: str) -> None:
     with pytest.raises(UsageError, match="method name"):
         Experiment.build(name="x", preset="demo", methods=[{"name": name, "loss": "triplet"}])
 

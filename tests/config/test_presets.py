@@ -1,4 +1,4 @@
-"""Every preset is complete and right by name: whatever it names exists, for each dataset it covers."""
+"""Every preset is complete: everything that it names exists, for each of its datasets."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from levelfield import batches, data, losses, methods, metrics, miners, models, published
+from levelfield import data, losses, methods, metrics, miners, models, samplers
 from levelfield.config import Experiment, preset_names, preset_text
 from levelfield.config._load import build
+from levelfield.core.errors import UsageError
 from levelfield.data import splits, transforms
-from levelfield.errors import UsageError
-from levelfield.methods import check_sense
-from levelfield.protocol._resolve import _method
+from levelfield.methods import check_combination
+from levelfield.protocol.spec._resolve import _method
 
 MLRC_METHODS = [
     "contrastive",
@@ -46,17 +46,17 @@ def test_everything_a_preset_names_exists(preset: str, dataset: str) -> None:
     models.registry.check_options(models.registry[experiment.trunk.name], experiment.trunk.options)
     transforms.registry[experiment.transform.name]
     for metric in (*experiment.metrics, experiment.training.metric):
-        metrics.resolve(metric)
+        metrics.resolve_metric(metric)
     for spec in experiment.methods:
-        method = methods.resolve(spec)
+        method = methods.resolve_method(spec)
         losses.registry[method.loss]
-        batches.registry[method.sampler]
+        samplers.registry[method.sampler]
         if method.miner is not None:
             miners.registry[method.miner]
-        check_sense(method, samples_per_class=method.with_samples(experiment.batch))
+        check_combination(method, samples_per_class=method.resolve_samples_per_class(experiment.batch))
         assert method.defaults(dataset).keys() == method.space.keys()
-        if experiment.hyperparameters.startswith("published") and method.space:
-            published.optimum(method.name, dataset, source=experiment.hyperparameters.partition(":")[2])
+        if experiment.hyperparameters.startswith("published"):
+            assert not _method(experiment, spec).space
 
 
 @pytest.mark.parametrize("preset", preset_names())
@@ -136,7 +136,7 @@ def test_the_thesis_schedules(dataset: str, trunk: str, expected: tuple[float, i
         ("triplet_semihard", "cub200", {"miner.fallback": True}),
     ],
 )
-def test_revisiting_starts_from_the_studys_own_values(
+def test_revisiting_starts_from_the_values_of_the_paper(
     method: str, dataset: str, values: dict[str, Any]
 ) -> None:
     experiment = load("revisiting", dataset={"name": dataset})
@@ -147,12 +147,12 @@ def test_revisiting_starts_from_the_studys_own_values(
 @pytest.mark.parametrize(
     ("method", "p_switch"), [("r_contrastive", 0.4), ("r_triplet", 0.4), ("r_snr", 0.3), ("r_margin", 0.35)]
 )
-def test_rho_regularised_methods_recommend_the_studys_probability(method: str, p_switch: float) -> None:
+def test_rho_regularized_methods_recommend_the_probability_of_the_paper(method: str, p_switch: float) -> None:
     spec = Experiment.build(name="x", preset="demo", methods=[method]).methods[0]
-    assert methods.resolve(spec).defaults("cub200")["miner.p_switch"] == p_switch
+    assert methods.resolve_method(spec).defaults("cub200")["miner.p_switch"] == p_switch
 
 
-def test_ones_own_values_lie_over_the_rules() -> None:
+def test_user_values_override_the_rules() -> None:
     training = load("mlrc", dataset={"name": "sop"}, training={"patience": 1}).training
     assert (training.evaluate_every, training.patience) == (20, 1)
 
@@ -164,7 +164,7 @@ def test_overrides_choose_the_rules_too() -> None:
 
 def test_the_thesis_grid_has_its_steps() -> None:
     experiment = load("deep-dive-fixed")
-    space = methods.resolve(experiment.method("proxy_anchor")).space
+    space = methods.resolve_method(experiment.method("proxy_anchor")).space
     assert (space["margin"].step, space["alpha"].step) == (0.1, 2.0)  # type: ignore[union-attr]
 
 

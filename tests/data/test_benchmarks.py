@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.oracles import layouts
 
+from levelfield.core.errors import UsageError
 from levelfield.data import load, registry, splits
-from levelfield.errors import UsageError
-from oracles import layouts
 
 OFFICIAL = {"cub200": layouts.cub200, "cars196": layouts.cars196, "sop": layouts.sop}
 ALL = {**OFFICIAL, "inshop": layouts.inshop, "gldv2": layouts.gldv2}
@@ -49,10 +49,10 @@ def test_a_missing_dataset_or_file_is_named_with_the_remedy(name: str, tmp_path:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_every_card_states_licence_source_and_citation(name: str) -> None:
+def test_every_card_states_license_source_and_citation(name: str) -> None:
     card = registry[name].card
-    assert card.licence and card.source.startswith("https://") and card.citation and card.summary
-    assert card.downloads or card.by_hand
+    assert card.license and card.source.startswith("https://") and card.citation and card.summary
+    assert card.downloads or card.manual_download
     for download in card.downloads:
         assert all(url.startswith("http") for url in download.urls)
         assert len(download.md5) in {0, 32}
@@ -113,10 +113,10 @@ def test_landmarks_have_train_clean_index_and_the_solutions_queries(tmp_path: Pa
 @pytest.mark.parametrize(
     ("name", "file", "content", "message"),
     [
-        ("cub200", "images.txt", "", "has no entries"),
+        ("cub200", "images.txt", "", "is empty; fetch"),
         ("cub200", "images.txt", "1 a b\n", "images.txt, line 1: 3 fields instead of 2"),
         ("cub200", "image_class_labels.txt", "1 one\n", '"one" is not a whole number'),
-        ("cub200", "image_class_labels.txt", "1 1\n", "do not fit together"),
+        ("cub200", "image_class_labels.txt", "1 1\n", "are inconsistent"),
         ("cars196", "cars_annos.mat", "not a matrix", "is not the official annotation file"),
         (
             "sop",
@@ -126,7 +126,7 @@ def test_landmarks_have_train_clean_index_and_the_solutions_queries(tmp_path: Pa
         ),
         ("inshop", "Eval/list_eval_partition.txt", "1\nx y z\nimg/a.jpg id_1 probe\n", 'status "probe"'),
         ("gldv2", "train_clean.csv", "landmark_id,images\n", "is empty or damaged"),
-        ("gldv2", "train_clean.csv", "landmark_id,pictures\n1,a\n", "is empty or damaged"),
+        ("gldv2", "train_clean.csv", "landmark_id,image_ids\n1,a\n", "is empty or damaged"),
         (
             "gldv2",
             "retrieval_solution_v2.1.csv",

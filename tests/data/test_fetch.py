@@ -1,4 +1,4 @@
-"""Fetching: resumable downloads from a local server, checksums, and what is done only once."""
+"""Fetching: resumable downloads from a local server, checksums, and no repeated work."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from tests.oracles import layouts
 
+from levelfield.core.errors import RunError, UsageError
 from levelfield.data import Dataset, Download, _download, registry
 from levelfield.data._download import ChecksumError, UnreachableError, download
-from levelfield.data.fetch import fetch, terms
-from levelfield.errors import RunError, UsageError
-from oracles import layouts
+from levelfield.data.fetch import describe_terms, fetch
 
 
 class Server:
-    """Serves ``files`` on 127.0.0.1; breaks off after ``cut`` bytes; notes each request's range."""
+    """Server of ``files`` on 127.0.0.1 that disconnects after ``cut`` bytes and records requested ranges."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
@@ -132,7 +132,7 @@ def test_the_next_address_is_tried(server: Server, tmp_path: Path) -> None:
         download([server.url("gone")], tmp_path / "y.bin")
     with pytest.raises(UnreachableError, match="refused"):
         download(["http://127.0.0.1:9/x"], tmp_path / "y.bin")
-    with pytest.raises(UsageError, match="only http and https"):
+    with pytest.raises(UsageError, match="give an http or https address"):
         download(["file:///etc/passwd"], tmp_path / "y.bin")
 
 
@@ -141,7 +141,7 @@ def test_a_full_or_blocked_disk_is_a_clear_failure(
 ) -> None:
     server.files["x.bin"] = BODY
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(RunError, match=r"cannot write .*make room and try again"):
+    with pytest.raises(RunError, match=r"cannot write .*free some space and try again"):
         download([server.url("x.bin")], tmp_path / "file" / "x.bin")
     monkeypatch.setattr(_download.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 10})())
     with pytest.raises(RunError, match="GB are needed but only"):
@@ -150,7 +150,7 @@ def test_a_full_or_blocked_disk_is_a_clear_failure(
 
 @pytest.fixture
 def birds(server: Server, tmp_path: Path) -> Iterator[Server]:
-    """A dataset "birds" that lies on the server as CUB's archive does, and a list without a checksum."""
+    """Register the dataset "birds": an archive like CUB's on the server, and a list without a checksum."""
     layouts.cub200(tmp_path / "made")
     archive = tmp_path / "birds.tgz"
     with tarfile.open(archive, "w:gz") as stream:
@@ -164,7 +164,7 @@ def birds(server: Server, tmp_path: Path) -> Iterator[Server]:
         Download(urls=(server.url("list.txt"),), file="lists/list.txt", part="lists"),
     )
 
-    @registry.register("birds", licence="for tests", downloads=downloads, by_hand="draw the birds")
+    @registry.register("birds", license="for tests", downloads=downloads, manual_download="draw the birds")
     def load(*, root: str) -> Dataset:
         """Birds."""
         raise NotImplementedError
@@ -175,15 +175,15 @@ def birds(server: Server, tmp_path: Path) -> Iterator[Server]:
 
 def test_fetching_downloads_checks_unpacks_and_then_does_nothing_twice(birds: Server, tmp_path: Path) -> None:
     said: list[str] = []
-    fetch("birds", tmp_path / "data", say=said.append)
+    fetch("birds", tmp_path / "data", message_callback=said.append)
     assert (tmp_path / "data" / "CUB_200_2011" / "images.txt").exists()
     assert (tmp_path / "data" / "lists" / "list.txt").read_text() == "a list"
     assert any("no known checksum; its MD5 is" in line for line in said)
     birds.asked.clear()
-    fetch("birds", tmp_path / "data", say=said.append)
+    fetch("birds", tmp_path / "data", message_callback=said.append)
     assert birds.asked == [] and "birds.tgz is unpacked already" in said
     shutil.rmtree(tmp_path / "data" / "CUB_200_2011")
-    fetch("birds", tmp_path / "data", say=said.append)
+    fetch("birds", tmp_path / "data", message_callback=said.append)
     assert (tmp_path / "data" / "CUB_200_2011" / "images.txt").exists()
 
 
@@ -198,7 +198,7 @@ def test_an_archive_put_there_by_hand_is_checked_and_used(birds: Server, tmp_pat
     (tmp_path / "data").mkdir()
     mine = tmp_path / "data" / "birds.tgz"
     mine.write_bytes(b"another edition")
-    with pytest.raises(RunError, match="remove it and give the command again"):
+    with pytest.raises(RunError, match="delete it and run the command again"):
         fetch("birds", tmp_path / "data", parts=("images",))
     assert mine.exists(), "a user's own file is never removed"
     mine.write_bytes(birds.files["birds.tgz"])
@@ -206,7 +206,7 @@ def test_an_archive_put_there_by_hand_is_checked_and_used(birds: Server, tmp_pat
     assert not any(name == "birds.tgz" for name, _ in birds.asked)
 
 
-def test_what_cannot_be_reached_names_the_way_by_hand(birds: Server, tmp_path: Path) -> None:
+def test_unreachable_files_name_the_manual_download(birds: Server, tmp_path: Path) -> None:
     del birds.files["birds.tgz"]
     with pytest.raises(RunError, match=r"cannot fetch birds\.tgz .*HTTP 404.*draw the birds"):
         fetch("birds", tmp_path / "data")
@@ -224,7 +224,7 @@ def test_sets_without_a_download_say_why(tmp_path: Path) -> None:
         fetch("cub", tmp_path)
 
 
-def test_the_terms_name_licence_source_citation_and_checksums() -> None:
-    text = terms("cub200")
+def test_the_terms_name_license_source_citation_and_checksums() -> None:
+    text = describe_terms("cub200")
     assert "Non-commercial" in text and "caltech.edu" in text and "Wah" in text
     assert "1 of 1 files have a known checksum" in text

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from levelfield.data._files import FileImages, ImageError, read_image, to_rgb
-from levelfield.errors import RunError
+from levelfield.core.errors import RunError
+from levelfield.data._image_files import FileImages, ImageError, read_image, to_rgb
 
 
 def corner(file: Path) -> list[int]:
@@ -33,7 +33,7 @@ def test_rgb_comes_out_as_it_is(tmp_path: Path) -> None:
     assert np.array_equal(image.permute(1, 2, 0).numpy(), pixels)
 
 
-def test_greyscale_bilevel_and_palette_become_rgb(tmp_path: Path) -> None:
+def test_grayscale_bilevel_and_palette_become_rgb(tmp_path: Path) -> None:
     assert corner(saved(tmp_path, Image.new("L", (4, 3), 77))) == [77, 77, 77]
     assert corner(saved(tmp_path, Image.new("1", (4, 3), 1))) == [255, 255, 255]
     palette = Image.new("RGB", (4, 3), (10, 20, 30)).quantize(4)
@@ -73,14 +73,14 @@ def test_the_exif_orientation_is_applied(tmp_path: Path) -> None:
 
 
 def test_of_an_animation_the_first_frame_is_taken(tmp_path: Path) -> None:
-    frames = [Image.new("RGB", (4, 4), colour) for colour in ("red", "blue")]
+    frames = [Image.new("RGB", (4, 4), color) for color in ("red", "blue")]
     file = saved(tmp_path, frames[0], "x.gif", save_all=True, append_images=frames[1:])
     assert corner(file) == [255, 0, 0]
 
 
 def test_pixels_without_an_agreed_range_are_refused(tmp_path: Path) -> None:
     file = saved(tmp_path, Image.fromarray(np.ones((2, 2), dtype=np.float32)), "x.tif")
-    with pytest.raises(ImageError, match=r"x\.tif: pixels of mode F have no agreed range; save it with 8"):
+    with pytest.raises(ImageError, match=r"x\.tif: mode F has no standard value range; save the"):
         read_image(file)
 
 
@@ -119,7 +119,7 @@ def test_an_image_bomb_is_refused_before_it_is_decoded(side: int, tmp_path: Path
     header = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
     body = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
     (tmp_path / "x.png").write_bytes(b"\x89PNG\r\n\x1a\n" + body)
-    with pytest.raises(ImageError, match="refused as an image bomb"):
+    with pytest.raises(ImageError, match="possibly an image bomb"):
         read_image(tmp_path / "x.png")
 
 

@@ -1,4 +1,4 @@
-"""Glyphs: classes that can be told apart, pixels that depend on nothing but the options, a safe cache."""
+"""Glyphs: distinguishable classes, pixels that depend only on the options, a safe cache."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import pytest
 import torch
 from PIL import Image, ImageFilter
 
-from levelfield.data import Dataset, _glyph_render, load
-from levelfield.data._glyph_classes import ALPHABETS
-from levelfield.errors import RunError, UsageError
+from levelfield.core.errors import RunError, UsageError
+from levelfield.data import Dataset, load
+from levelfield.data.datasets import _glyph_render
+from levelfield.data.datasets._glyph_classes import ALPHABETS
 
 CHARACTERS = [character for alphabet in ALPHABETS for character in alphabet.characters]
 # Letters that different scripts, or the two cases of one, write alike: at most one of each may be a class.
@@ -31,22 +32,22 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="module")
-def pictures() -> Dataset:
+def glyph_dataset() -> Dataset:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LEVELFIELD_CACHE", "/dev/null/nowhere")
         return load("glyphs")
 
 
-def test_there_are_enough_classes_samples_and_alphabets(pictures: Dataset) -> None:
-    assert pictures.num_classes >= 300
-    assert np.bincount(pictures.labels).min() >= 12
-    assert len({name.split()[0] for name in pictures.class_names}) >= 5
-    image = pictures.images.read(7)
+def test_there_are_enough_classes_samples_and_alphabets(glyph_dataset: Dataset) -> None:
+    assert glyph_dataset.num_classes >= 300
+    assert np.bincount(glyph_dataset.labels).min() >= 12
+    assert len({name.split()[0] for name in glyph_dataset.class_names}) >= 5
+    image = glyph_dataset.images.read(7)
     assert image.shape == (1, 32, 32) and image.dtype == torch.uint8
 
 
-def test_the_two_halves_share_no_alphabet(pictures: Dataset) -> None:
-    alphabets = [name.split()[0] for name in pictures.class_names]
+def test_the_two_halves_share_no_alphabet(glyph_dataset: Dataset) -> None:
+    alphabets = [name.split()[0] for name in glyph_dataset.class_names]
     half = len(alphabets) // 2
     assert set(alphabets[:half]).isdisjoint(alphabets[half:])
 
@@ -65,9 +66,9 @@ def test_scripts_that_write_a_letter_alike_have_one_class_for_it() -> None:
 def test_no_two_classes_look_near_identical_in_any_two_faces() -> None:
     vectors, owners = [], []
     for owner, character in enumerate(CHARACTERS):
-        for face in _glyph_render.faces_with(character):
-            picture = Image.fromarray(_glyph_render.clean(face, character))
-            vector = np.asarray(picture.filter(ImageFilter.GaussianBlur(0.6)), dtype=np.float32).ravel()
+        for face in _glyph_render.faces_with_glyph(character):
+            image = Image.fromarray(_glyph_render.render_clean(face, character))
+            vector = np.asarray(image.filter(ImageFilter.GaussianBlur(0.6)), dtype=np.float32).ravel()
             vector = vector - vector.mean()
             vectors.append(vector / np.linalg.norm(vector))
             owners.append(owner)
@@ -81,8 +82,8 @@ def test_no_two_classes_look_near_identical_in_any_two_faces() -> None:
 
 def test_every_face_used_has_the_character_and_draws_something_else_than_its_missing_box() -> None:
     for character in CHARACTERS:
-        for face in _glyph_render.faces_with(character):
-            drawn = _glyph_render.clean(face, character)
+        for face in _glyph_render.faces_with_glyph(character):
+            drawn = _glyph_render.render_clean(face, character)
             assert drawn.max() > 128
             missing = _glyph_render._outline(face, "\U0010fffe")
             if missing is not None:
@@ -91,10 +92,10 @@ def test_every_face_used_has_the_character_and_draws_something_else_than_its_mis
 
 
 def test_faces_without_the_character_are_not_used() -> None:
-    names = {face.name for face in _glyph_render.faces_with("א")}
+    names = {face.name for face in _glyph_render.faces_with_glyph("א")}
     assert names and not any(name.startswith(("cm", "STIX", "DejaVuSerif")) for name in names)
     with pytest.raises(RunError, match=r"U\+4E2D.*reinstall matplotlib"):
-        _glyph_render.faces_with("中")
+        _glyph_render.faces_with_glyph("中")
 
 
 def test_same_options_same_pixels_and_another_seed_other_pixels() -> None:
@@ -122,33 +123,33 @@ def test_the_cache_is_used_and_a_damaged_one_is_drawn_anew(cache: Path) -> None:
 
 def test_the_cache_is_read_when_it_is_whole(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = load("glyphs", samples_per_class=2)
-    monkeypatch.setattr(_glyph_render, "sample", None)
+    monkeypatch.setattr(_glyph_render, "render_sample", None)
     assert load("glyphs", samples_per_class=2).fingerprint == first.fingerprint
 
 
 def test_other_fonts_have_another_cache_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from levelfield.data.glyphs import _key
+    from levelfield.data.datasets.glyphs import _key
 
     before = _key(12, 32, 0)
     fonts = tmp_path / "fonts"
-    shutil.copytree(_glyph_render.font_folder(), fonts)
-    monkeypatch.setattr(_glyph_render, "font_folder", lambda: fonts)
+    shutil.copytree(_glyph_render.font_directory(), fonts)
+    monkeypatch.setattr(_glyph_render, "font_directory", lambda: fonts)
     assert _key(12, 32, 0) == before
     with (fonts / "DejaVuSans.ttf").open("ab") as stream:
         stream.write(b"another edition")
     assert _key(12, 32, 0) != before
 
 
-def test_an_unwritable_cache_folder_only_costs_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritable_cache_only_costs_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocker = tmp_path / "file"
     blocker.write_text("in the way")
     monkeypatch.setenv("LEVELFIELD_CACHE", str(blocker / "below"))
     assert len(load("glyphs", samples_per_class=2)) == 2 * len(CHARACTERS)
 
 
-def test_a_selection_cannot_reach_other_rows(pictures: Dataset) -> None:
-    part = pictures.select(np.array([40, 3]))
-    assert torch.equal(part.images.read(0), pictures.images.read(40))
+def test_a_selection_cannot_reach_other_rows(glyph_dataset: Dataset) -> None:
+    part = glyph_dataset.select(np.array([40, 3]))
+    assert torch.equal(part.images.read(0), glyph_dataset.images.read(40))
     assert len(part.images) == 2
     with pytest.raises(IndexError):
         part.images.read(2)

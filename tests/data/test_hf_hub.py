@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from PIL import Image
-
-from hub_server import serving
+from tests.helpers.hub_server import start_hub
+from tests.helpers.warm import run_warm
 
 pytest.importorskip("datasets")
 
+READ_THE_ENVIRONMENT = ("huggingface_hub", "datasets")
 TRY = """
 import json, sys
 from levelfield import data
-from levelfield.errors import LevelfieldError
+from levelfield.core.errors import LevelfieldError
 try:
     found = data.load("hf:owner/birds", **json.loads(sys.argv[1]))
     pixels = [int(found.images.read(row)[0, 0, 0]) for row in range(len(found))]
@@ -33,21 +32,14 @@ except LevelfieldError as error:
 def ask(address: str, home: Path, **options: object) -> dict[str, object]:
     settings = {"HF_ENDPOINT": address, "HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1"}
     settings |= {"LEVELFIELD_CACHE": str(home / "levelfield"), "HF_HUB_ETAG_TIMEOUT": "2"}
-    done = subprocess.run(
-        [sys.executable, "-c", TRY, json.dumps(options)],
-        env=os.environ | settings,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
+    done = run_warm(["-c", TRY, json.dumps(options)], env=os.environ | settings, forget=READ_THE_ENVIRONMENT)
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
 @pytest.fixture
 def hub(tmp_path: Path) -> Path:
-    """A dataset as people push it: pictures in parquet files, two parts."""
+    """A dataset as people push it: images in parquet files, two parts."""
     import datasets
 
     features = datasets.Features(image=datasets.Image(), label=datasets.ClassLabel(names=["owl", "tit"]))
@@ -66,7 +58,7 @@ def hub(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_a_dataset_of_the_hub_whole_and_as_a_stream(hub: Path, tmp_path: Path) -> None:
-    with serving(hub) as (address, _):
+    with start_hub(hub) as (address, _):
         whole = ask(address, tmp_path / "home")
         assert whole["labels"] == [0, 1, 0, 1, 0, 1, 0, 1, 0, 1]
         assert whole["names"] == ["owl", "tit"]
@@ -91,12 +83,10 @@ def test_without_a_network_it_is_one_line(
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
     settings = {"HF_ENDPOINT": "http://nowhere.invalid", "HF_HOME": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", TRY, json.dumps({"streaming": streaming})],
+    done = run_warm(
+        ["-c", TRY, json.dumps({"streaming": streaming})],
         env=os.environ | settings,
-        capture_output=True,
-        text=True,
-        check=True,
+        forget=READ_THE_ENVIRONMENT,
     )
     assert "cannot be opened" in done.stdout and len(done.stdout.splitlines()) == 1
     assert "etry" not in done.stderr, done.stderr

@@ -8,28 +8,28 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from tests.oracles.layouts import draw_image
 
+from levelfield.core.errors import RunError, UsageError
 from levelfield.data import load, registry, splits
-from levelfield.errors import RunError, UsageError
-from oracles.layouts import picture
 
 
 def test_folders_are_classes_in_natural_order(tmp_path: Path) -> None:
     for k, name in enumerate(
         ["10 wolf/a.jpg", "2 fox/deep/b.PNG", "2 fox/a.jpg", "bear/a.webp", ".hidden/a.jpg"]
     ):
-        picture(tmp_path / name, k)
+        draw_image(tmp_path / name, k)
     (tmp_path / "bear" / "notes.txt").write_text("not an image")
     dataset = load("folder", root=str(tmp_path))
     assert dataset.class_names == ("2 fox", "10 wolf", "bear")
     assert dataset.labels.tolist() == [1, 0, 0, 2] and dataset.is_test is None
-    assert dataset.notes == ("2 files that are no images were left out",)
+    assert dataset.notes == ("2 files that are not images were left out",)
     assert dataset.images.read(0).shape == (3, 10, 12)
 
 
 def test_folders_may_be_split_already(tmp_path: Path) -> None:
     for k, name in enumerate(["train/a/1.png", "train/b/1.png", "val/a/2.png", "test/b/3.png"]):
-        picture(tmp_path / name, k)
+        draw_image(tmp_path / name, k)
     dataset = load("folder", root=str(tmp_path), layout="splits")
     assert dataset.labels.tolist() == [1, 0, 1, 0]
     plan = splits.create(
@@ -41,14 +41,14 @@ def test_folders_may_be_split_already(tmp_path: Path) -> None:
 def test_wrong_folders_are_refused(tmp_path: Path) -> None:
     for root, options, message in [
         (tmp_path / "none", {}, "is not a folder"),
-        (tmp_path, {}, "holds no folders; put the images of each class"),
+        (tmp_path, {}, "has no subfolders; put the images of each class"),
         (tmp_path, {"layout": "flat"}, "layout = 'flat', but it takes one of classes, splits"),
         (tmp_path, {"layout": "splits"}, "has no folder test"),
     ]:
         with pytest.raises(UsageError, match=message):
             load("folder", root=str(root), **options)
     (tmp_path / "cat").mkdir()
-    with pytest.raises(UsageError, match="cat holds no images; remove it or fill it"):
+    with pytest.raises(UsageError, match="cat has no images; remove it or add images"):
         load("folder", root=str(tmp_path))
 
 
@@ -59,10 +59,10 @@ def table(folder: Path, text: str) -> str:
 
 def test_a_table_gives_paths_labels_split_and_roles(tmp_path: Path) -> None:
     for k in range(5):
-        picture(tmp_path / "img" / f"{k}.png", k)
+        draw_image(tmp_path / "img" / f"{k}.png", k)
     file = table(
         tmp_path,
-        "\ufeffpath,label,split,is_query,is_gallery,colour\n"
+        "\ufeffpath,label,split,is_query,is_gallery,color\n"
         "img/0.png,10,train,,,red\nimg/1.png,9,train,0,0,red\nimg/2.png,9,val,,,blue\n"
         "img/3.png,2,test,1,0,red\nimg/4.png,2,test,false,TRUE,red\n",
     )
@@ -77,13 +77,13 @@ def test_a_table_gives_paths_labels_split_and_roles(tmp_path: Path) -> None:
         False,
     ]
     assert dataset.roles is not None and dataset.roles.tolist() == [0, 0, 0, 1, 2]
-    assert dataset.notes == ("columns left alone: colour",)
+    assert dataset.notes == ("ignored columns: color",)
     part = dataset.select(np.array([2, 3]))
     assert part.is_validation is not None and part.is_validation.tolist() == [True, False]
 
 
 def test_a_table_of_paths_and_labels_is_enough(tmp_path: Path) -> None:
-    picture(tmp_path / "elsewhere" / "a.png", 0)
+    draw_image(tmp_path / "elsewhere" / "a.png", 0)
     for path, root in (("a.png", tmp_path / "elsewhere"), (tmp_path / "elsewhere" / "a.png", None)):
         file = table(tmp_path, f"label,path\ncat,{path}\n")
         dataset = load("csv", file=file, **({} if root is None else {"root": str(root)}))
@@ -94,7 +94,7 @@ def test_a_table_of_paths_and_labels_is_enough(tmp_path: Path) -> None:
 def test_absolute_paths_do_not_tell_where_the_images_lie(tmp_path: Path) -> None:
     prints = set()
     for place in ("one", "two"):
-        picture(tmp_path / place / "a.png", 0)
+        draw_image(tmp_path / place / "a.png", 0)
         prints.add(
             load("csv", file=table(tmp_path, f"path,label\n{tmp_path / place / 'a.png'},x\n")).fingerprint
         )
@@ -110,16 +110,16 @@ def test_absolute_paths_do_not_tell_where_the_images_lie(tmp_path: Path) -> None
         ("path,label\n", "no rows below its header"),
         ("path,label\na.png,\n", "line 2: label is empty"),
         ("path,label\na.png\n", "line 2: label is empty"),
-        ("path,label,split\na.png,b,train\na.png,b,tset\n", 'line 3: split "tset" is none of train'),
+        ("path,label,split\na.png,b,train\na.png,b,tset\n", 'line 3: unknown split "tset"; write train'),
         ("path,label,split,is_query\na.png,b,test,maybe\n", 'line 2: is_query is "maybe"; write 1 or 0'),
-        ("path,label,is_query\na.png,b,1\n", "needs a column split"),
-        ("path,label,split,is_query\na.png,b,test,1\n", "must mark both queries"),
+        ("path,label,is_query\na.png,b,1\n", "but no test images; mark them as test"),
+        ("path,label,split,is_query\na.png,b,test,1\n", "marks only queries or only gallery images"),
         ("path,label,split,is_query,is_gallery\na,b,train,1,1\nc,b,test,1,1\n", "marks training images"),
         ("path,label\nnone.png,b\n", "1 of 1 files are missing"),
     ],
 )
 def test_wrong_tables_are_refused_by_line(text: str, message: str, tmp_path: Path) -> None:
-    picture(tmp_path / "a.png", 0)
+    draw_image(tmp_path / "a.png", 0)
     with pytest.raises(UsageError, match=message):
         load("csv", file=table(tmp_path, text))
 
@@ -146,7 +146,7 @@ def test_torchvisions_train_flag_gives_both_parts(tmp_path: Path) -> None:
 
     from torchvision.datasets import CIFAR10
 
-    class TinyCifar(CIFAR10):
+    class TinyCifar(CIFAR10):  # type: ignore[misc]  # torchvision has no types
         """CIFAR10 whose files are written here, so their checksums are not the official ones."""
 
         def _check_integrity(self) -> bool:
@@ -175,7 +175,7 @@ def test_wrong_torchvision_requests_are_refused(tmp_path: Path) -> None:
         load("torchvision:CIFAR10", trian=True)
     with pytest.raises(RunError, match=r"cannot be opened.*set download=true"):
         load("torchvision:CIFAR10", root=str(tmp_path))
-    with pytest.raises(UsageError, match="see torchvision's documentation"):
+    with pytest.raises(UsageError, match="see its page in torchvision's documentation"):
         load("torchvision:EMNIST", root=str(tmp_path), split="nosuch")
     assert registry["torchvision:CIFAR10"].card.summary
 
@@ -213,7 +213,7 @@ def test_a_hugging_face_set_is_read_by_columns(tmp_path: Path) -> None:
         ({"image": "img"}, 'has no column "img"'),
         ({"label": "lable"}, 'no column "lable"; did you mean "label"'),
         ({"split": "tests"}, 'no part "tests"; did you mean "test"'),
-        ({"label": "image"}, "holds no single class per image"),
+        ({"label": "image"}, "does not hold one class per image"),
         ({"root": "x"}, 'no parameter "root"'),
     ]:
         with pytest.raises(UsageError, match=message):

@@ -11,8 +11,8 @@ from scipy import linalg
 
 from levelfield import data
 from levelfield.cli._app import run_app
-from levelfield.data.shift import frechet_distance, growing_shift
-from levelfield.errors import UsageError
+from levelfield.core.errors import UsageError
+from levelfield.data.shift import frechet_distance, make_shifted_splits
 
 
 def world(seed: int = 0, classes: int = 20) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -24,7 +24,7 @@ def world(seed: int = 0, classes: int = 20) -> tuple[np.ndarray, np.ndarray, np.
 
 def test_every_level_is_further_apart_and_keeps_classes_whole() -> None:
     features, labels, is_test = world()
-    found = growing_shift(features, labels, is_test, levels=3)
+    found = make_shifted_splits(features, labels, is_test, levels=3)
     distances = [shift.distance for shift in found]
     assert distances == sorted(distances) and distances[-1] > 1.5 * distances[0]
     assert (found[0].is_test == is_test).all() and found[0].swaps == 0
@@ -47,19 +47,19 @@ def test_the_distance_is_frechets() -> None:
 def test_bad_input() -> None:
     features, labels, is_test = world()
     with pytest.raises(UsageError, match="one side"):
-        growing_shift(features, labels, np.arange(len(labels)) % 2 == 0, levels=2)
+        make_shifted_splits(features, labels, np.arange(len(labels)) % 2 == 0, levels=2)
     with pytest.raises(UsageError, match="at most"):
-        growing_shift(features, labels, is_test, levels=500)
+        make_shifted_splits(features, labels, is_test, levels=500)
 
 
 def test_the_lists_are_datasets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     generator = np.random.default_rng(0)
     lines = ["path,label,split"]
     for number in range(8):
-        colour = generator.integers(0, 256, 3)
+        color = generator.integers(0, 256, 3)
         for copy in range(3):
             noise = generator.integers(0, 20, (24, 24, 3))
-            pixels = np.clip(colour + noise, 0, 255).astype(np.uint8)
+            pixels = np.clip(color + noise, 0, 255).astype(np.uint8)
             name = f"{number}-{copy}.png"
             Image.fromarray(pixels).save(tmp_path / name)
             lines.append(f"{name},class {number},{'test' if number >= 4 else 'train'}")
@@ -87,6 +87,6 @@ def test_a_class_with_two_names_is_found(tmp_path: Path, capsys: pytest.CaptureF
     command += ["--trunk", "conv4", "--weights", "none", "--transform", "none", "-o", str(tmp_path / "c.csv")]
     assert run_app(command) == 1
     said = capsys.readouterr().out
-    assert "the tower (test) looks like tower (train)" in said and "gate" not in said
+    assert "the tower (test) resembles tower (train)" in said and "gate" not in said
     clean = data.load("csv", file=str(tmp_path / "c.csv"), root=str(tmp_path))
     assert set(clean.class_names) == {"bridge", "gate", "the tower"}

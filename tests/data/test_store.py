@@ -21,13 +21,13 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.oracles.images import NumberedImages, dataset
 from torch import Tensor
 
+from levelfield.core.errors import RunError, UsageError
 from levelfield.data import Dataset, store, transforms
 from levelfield.data.store import _decode, _writer
 from levelfield.data.transforms._resample import resize_shorter
-from levelfield.errors import RunError, UsageError
-from oracles.pictures import Pictures, dataset
 
 
 def files(path: Path) -> dict[str, bytes]:
@@ -45,11 +45,11 @@ def assert_same(images, data: Dataset, *, resize: int | None = 8, rows=None) -> 
 def test_the_store_holds_every_image_after_the_first_resize(tmp_path, resize):
     data = dataset()
     store.prepare(data, tmp_path, resize=resize)
-    prepared = store.attach(data, tmp_path, resize=resize)
+    prepared = store.load_from_store(data, tmp_path, resize=resize)
     assert_same(prepared.images, data, resize=resize)
     assert len(prepared.images) == len(data)
     assert prepared.fingerprint == data.fingerprint
-    assert prepared.images.damaged() == []
+    assert prepared.images.find_damaged() == []
 
 
 def test_a_finished_store_is_not_prepared_again(tmp_path):
@@ -69,7 +69,7 @@ def test_other_data_and_other_resizes_have_other_stores(tmp_path):
     two = store.prepare(dataset(12), tmp_path, resize=9)
     three = store.prepare(dataset(13), tmp_path, resize=8)
     assert len({one, two, three}) == 3
-    assert store.attach(dataset(11), tmp_path, resize=8) is None
+    assert store.load_from_store(dataset(11), tmp_path, resize=8) is None
 
 
 def test_an_image_that_was_read_is_the_callers_own(tmp_path):
@@ -112,7 +112,7 @@ def test_the_development_view_of_a_store_holds_nothing_of_the_test_images(tmp_pa
     data = dataset()
     store.prepare(data, tmp_path, resize=8)
     development, test = np.arange(6), np.arange(6, 12)
-    whole = store.attach(data, tmp_path, resize=8)
+    whole = store.load_from_store(data, tmp_path, resize=8)
     test_pixels = [whole.images.read(row).permute(1, 2, 0).numpy().tobytes() for row in test]
     offsets = whole.images._index["offset"][test].tolist()
     view = whole.select(development)
@@ -152,7 +152,7 @@ def test_a_store_changes_no_bit_of_a_transforms_result(tmp_path, name, train):
     transform = transforms.create(name, train=train, size=6, resize=8)
     store.prepare(data, tmp_path, resize=8)
     store.prepare(data, tmp_path, resize=None)
-    served = store.serve(data, transform, directory=tmp_path)
+    served = store.use_store(data, transform, directory=tmp_path)
     assert isinstance(served.images, store.PackedImages)
     batches = [
         transform([source.read(row) for row in range(4)], torch.Generator().manual_seed(1))
@@ -164,13 +164,13 @@ def test_a_store_changes_no_bit_of_a_transforms_result(tmp_path, name, train):
 def test_a_store_that_would_change_bits_is_not_used(tmp_path):
     data = dataset()
     train, evaluation = (transforms.create("base", train=train, size=6, resize=8) for train in (True, False))
-    assert store.serve(data, evaluation, directory=tmp_path) is data
+    assert store.use_store(data, evaluation, directory=tmp_path) is data
     store.prepare(data, tmp_path, resize=8)
-    assert store.serve(data, train, directory=tmp_path) is data
-    assert store.serve(data, train, evaluation, directory=tmp_path) is data
-    assert store.serve(data, evaluation, directory=tmp_path).images is not data.images
+    assert store.use_store(data, train, directory=tmp_path) is data
+    assert store.use_store(data, train, evaluation, directory=tmp_path) is data
+    assert store.use_store(data, evaluation, directory=tmp_path).images is not data.images
     store.prepare(data, tmp_path, resize=None)
-    assert isinstance(store.serve(data, train, evaluation, directory=tmp_path).images, store.PackedImages)
+    assert isinstance(store.use_store(data, train, evaluation, directory=tmp_path).images, store.PackedImages)
 
 
 def test_processes_make_the_same_bytes_as_one(tmp_path, monkeypatch):
@@ -188,7 +188,7 @@ def test_images_that_cannot_be_sent_are_decoded_here(tmp_path):
     assert len(data.images.reads) == 100
 
 
-class Deadly(Pictures):
+class Deadly(NumberedImages):
     """Kills the process that reads row 70, unless it is this one."""
 
     def read(self, row: int) -> Tensor:
@@ -234,13 +234,13 @@ def test_stopped_anywhere_it_goes_on_and_ends_with_the_same_bytes(tmp_path_facto
 
 def test_an_unfinished_store_is_not_found(tmp_path):
     def stop(done: int, total: int) -> None:
-        assert store.attach(dataset(), tmp_path, resize=8) is None
+        assert store.load_from_store(dataset(), tmp_path, resize=8) is None
         if done == 7:
             raise StopError
 
     with pytest.raises(StopError):
         store.prepare(dataset(), tmp_path, resize=8, progress=stop)
-    assert store.attach(dataset(), tmp_path, resize=8) is None
+    assert store.load_from_store(dataset(), tmp_path, resize=8) is None
 
 
 @settings(max_examples=20, deadline=None)
@@ -256,7 +256,7 @@ def test_whatever_a_power_cut_leaves_is_taken_up(tmp_path_factory, data_cut, ind
     (partial / "index.bin").write_bytes(files(whole)["index.bin"][:index_cut] + bytes(len(junk)))
     path = store.prepare(dataset(), directory, resize=8)
     images = store.PackedImages.open(path)
-    assert not images.damaged()
+    assert not images.find_damaged()
     assert_same(images, dataset())
 
 
@@ -265,7 +265,7 @@ def test_a_killed_process_leaves_no_workers_and_loses_nothing_committed(tmp_path
     monkeypatch.setattr(_writer, "COMMIT_SECONDS", 0.0)
     child = multiprocessing.get_context("fork").Process(target=prepare_slowly, args=(tmp_path,))
     child.start()
-    index = store.store_path(tmp_path, name="pictures", fingerprint="pictures of 400", resize=8)
+    index = store.store_path(tmp_path, name="images", fingerprint="images of 400", resize=8)
     index = index.with_name(index.name + ".partial") / "index.bin"
     while not (index.exists() and index.stat().st_size > 40 * 32):
         assert child.is_alive()
@@ -313,32 +313,32 @@ def test_two_processes_do_not_prepare_the_same_store(tmp_path):
                 store.prepare(dataset(), tmp_path, resize=8)
 
     store.prepare(data, tmp_path, resize=8, progress=meanwhile)
-    assert_same(store.attach(data, tmp_path, resize=8).images, data)
+    assert_same(store.load_from_store(data, tmp_path, resize=8).images, data)
 
 
 # Unreadable images
 
 
 def test_unreadable_images_are_named_and_refused_and_the_rest_is_kept(tmp_path):
-    mended = tmp_path / "mended"
-    data = dataset(broken=(3, 8), mended=mended)
+    fixed = tmp_path / "fixed"
+    data = dataset(broken=(3, 8), fixed=fixed)
     with pytest.raises(
         store.UnreadableImagesError, match=r"2 of 12 .*row 3: images/3.jpg is truncated"
     ) as refused:
         store.prepare(data, tmp_path, resize=8)
     assert [row for row, _ in refused.value.unreadable] == [3, 8]
-    assert store.attach(data, tmp_path, resize=8) is None
-    mended.touch()
+    assert store.load_from_store(data, tmp_path, resize=8) is None
+    fixed.touch()
     data.images.reads.clear()
     store.prepare(data, tmp_path, resize=8)
     assert data.images.reads == [3, 8]
-    assert_same(store.attach(data, tmp_path, resize=8).images, data)
+    assert_same(store.load_from_store(data, tmp_path, resize=8).images, data)
 
 
 def test_unreadable_images_can_be_skipped_and_the_dataset_says_so(tmp_path):
     data = dataset(broken=(3, 8))
     store.prepare(data, tmp_path, resize=8, unreadable="skip")
-    kept = store.attach(data, tmp_path, resize=8)
+    kept = store.load_from_store(data, tmp_path, resize=8)
     rows = [row for row in range(12) if row not in (3, 8)]
     assert_same(kept.images, dataset(), rows=rows)
     assert kept.labels.tolist() == data.labels[rows].tolist()
@@ -347,15 +347,15 @@ def test_unreadable_images_can_be_skipped_and_the_dataset_says_so(tmp_path):
     assert kept.fingerprint != data.fingerprint
 
 
-def test_skipped_images_are_taken_in_once_they_are_mended(tmp_path):
-    mended = tmp_path / "mended"
-    data = dataset(broken=(3,), mended=mended)
+def test_skipped_images_are_taken_in_once_they_are_fixed(tmp_path):
+    fixed = tmp_path / "fixed"
+    data = dataset(broken=(3,), fixed=fixed)
     path = store.prepare(data, tmp_path, resize=8, unreadable="skip")
     with pytest.raises(store.UnreadableImagesError):
         store.prepare(data, tmp_path, resize=8)
     assert path.exists(), "a refusal takes nothing away"
     assert len(store.PackedImages.open(path)) == 11
-    mended.touch()
+    fixed.touch()
     store.prepare(data, tmp_path, resize=8)
     assert_same(store.PackedImages.open(path), data)
 
@@ -379,7 +379,7 @@ def test_images_that_no_store_could_hold_are_unreadable(image, reason):
         def read(self, row: int) -> Tensor:
             return image
 
-    assert reason in _decode.decode_one(One(), 0, 256)
+    assert reason in _decode.decode_row(One(), 0, 256)
 
 
 # Disks and damage
@@ -390,7 +390,7 @@ def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, hard))
     try:
-        with pytest.raises(RunError, match=r"^cannot write the image store .* what was prepared is kept.*$"):
+        with pytest.raises(RunError, match=r"^cannot write the image store .* prepared images are kept.*$"):
             store.prepare(dataset(), tmp_path, resize=8)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -415,7 +415,7 @@ def test_a_damaged_store_is_refused(tmp_path, name, harm):
         (path / name).unlink()
     else:
         (path / name).write_bytes((path / name).read_bytes()[:-1])
-    for use in (store.attach, store.prepare):
+    for use in (store.load_from_store, store.prepare):
         with pytest.raises(RunError, match=r"damaged.*delete it and prepare it again"):
             use(data, tmp_path, resize=8)
 
@@ -424,8 +424,8 @@ def test_a_store_of_another_format_is_refused(tmp_path):
     data = dataset()
     manifest = store.prepare(data, tmp_path, resize=8) / "store.json"
     manifest.write_text(manifest.read_text().replace('"version": 1', '"version": 2'))
-    with pytest.raises(RunError, match="format 2"):
-        store.attach(data, tmp_path, resize=8)
+    with pytest.raises(RunError, match="format version is 2"):
+        store.load_from_store(data, tmp_path, resize=8)
 
 
 def test_a_flipped_bit_is_found_by_its_checksum(tmp_path):
@@ -433,7 +433,7 @@ def test_a_flipped_bit_is_found_by_its_checksum(tmp_path):
     pixels = bytearray((path / "images.bin").read_bytes())
     pixels[-1] ^= 1
     (path / "images.bin").write_bytes(pixels)
-    assert store.PackedImages.open(path).damaged() == [11]
+    assert store.PackedImages.open(path).find_damaged() == [11]
 
 
 def test_bad_requests_are_refused(tmp_path):

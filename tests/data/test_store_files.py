@@ -18,18 +18,18 @@ def root(tmp_path):
     rng = np.random.default_rng(0)
     for name in ("a", "b"):
         (tmp_path / "set" / name).mkdir(parents=True)
-    colour = Image.fromarray(rng.integers(0, 256, (40, 60, 3), dtype=np.uint8))
+    color = Image.fromarray(rng.integers(0, 256, (40, 60, 3), dtype=np.uint8))
     folder = tmp_path / "set" / "a"
-    colour.save(folder / "1.jpg")
-    colour.convert("CMYK").save(folder / "2.jpg")
-    colour.convert("P").save(folder / "3.png")
-    colour.convert("L").save(folder / "4.png")
+    color.save(folder / "1.jpg")
+    color.convert("CMYK").save(folder / "2.jpg")
+    color.convert("P").save(folder / "3.png")
+    color.convert("L").save(folder / "4.png")
     Image.fromarray(rng.integers(0, 65536, (30, 20), dtype=np.uint16)).save(folder / "5.png")
     turned = Image.Exif()
     turned[0x0112] = 6
-    colour.save(folder / "6.jpg", exif=turned)
+    color.save(folder / "6.jpg", exif=turned)
     folder = tmp_path / "set" / "b"
-    colour.save(folder / "1.jpg")
+    color.save(folder / "1.jpg")
     (folder / "2.jpg").write_bytes((folder / "1.jpg").read_bytes()[:300])
     (folder / "3.jpg").touch()
     return tmp_path / "set"
@@ -48,7 +48,7 @@ def test_broken_files_are_refused_by_name(root, tmp_path):
 def test_files_of_every_mode_are_stored_as_they_are_read(root, tmp_path):
     dataset = data.load("folder", root=str(root))
     store.prepare(dataset, tmp_path, resize=32, unreadable="skip")
-    kept = store.attach(dataset, tmp_path, resize=32)
+    kept = store.load_from_store(dataset, tmp_path, resize=32)
     assert len(kept) == 7
     assert kept.images.read(5).shape == (3, 48, 32), "the EXIF orientation was applied"
     for row in range(7):

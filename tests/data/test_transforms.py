@@ -7,11 +7,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import ks_2samp
+from tests.oracles.pil_transforms import pil_batch, pil_transform, to_pil
 from torch import Tensor
 from torchvision.transforms import RandomResizedCrop, Resize
 from torchvision.transforms.functional import pil_to_tensor
 from torchvision.transforms.v2.functional import resize as torchvision_resize
 
+from levelfield.core.errors import UsageError
 from levelfield.data import transforms
 from levelfield.data.transforms._boxes import random_resized_boxes
 from levelfield.data.transforms._resample import (
@@ -19,14 +21,12 @@ from levelfield.data.transforms._resample import (
     crop_and_resize_by_matrices,
     resize_shorter,
 )
-from levelfield.errors import UsageError
-from oracles.pil_transforms import pil_batch, pil_transform, to_pil
 
 RECIPES = {"mlrc": 227, "simple": 227, "base": 224, "red": 224, "big": 256, "adv": 224}
 
 
-def picture(height: int, width: int, *, seed: int = 0) -> Tensor:
-    """Smooth colours with some noise: every crop of it looks different."""
+def random_image(height: int, width: int, *, seed: int = 0) -> Tensor:
+    """Smooth colors with some noise: every crop of it looks different."""
     generator = torch.Generator().manual_seed(seed)
     coarse = torch.rand(1, 3, 6, 6, generator=generator) * 255
     smooth = torch.nn.functional.interpolate(coarse, (height, width), mode="bicubic")[0]
@@ -45,7 +45,7 @@ def test_the_issues_names_are_registered():
 @pytest.mark.parametrize("train", [True, False])
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_makes_one_uint8_batch_of_images_of_any_size(name, train):
-    images = [picture(300, 400), picture(280, 256), picture(256, 256), picture(90, 60)]
+    images = [random_image(300, 400), random_image(280, 256), random_image(256, 256), random_image(90, 60)]
     batch = transforms.create(name, train=train)(images, generator())
     side = RECIPES[name]
     assert batch.shape == (4, 3, side, side)
@@ -57,7 +57,7 @@ def test_a_recipe_makes_one_uint8_batch_of_images_of_any_size(name, train):
 @pytest.mark.parametrize("name", RECIPES)
 def test_the_result_is_a_function_of_the_generator_and_the_images(name, train):
     transform = transforms.create(name, train=train, size=32, resize=40)
-    images = [picture(50, 70, seed=i) for i in range(4)]
+    images = [random_image(50, 70, seed=i) for i in range(4)]
     originals = [image.clone() for image in images]
     first = transform(images, generator(3))
     assert torch.equal(first, transform(images, generator(3)))
@@ -68,14 +68,14 @@ def test_the_result_is_a_function_of_the_generator_and_the_images(name, train):
 @pytest.mark.parametrize("name", RECIPES)
 def test_no_transform_advances_the_global_generator(name):
     before = torch.get_rng_state()
-    transforms.create(name, train=True, size=16, resize=16)([picture(30, 20)], generator())
+    transforms.create(name, train=True, size=16, resize=16)([random_image(30, 20)], generator())
     assert torch.equal(torch.get_rng_state(), before)
 
 
 @pytest.mark.parametrize("name", RECIPES)
 @pytest.mark.parametrize("shape", [(375, 500), (500, 333), (223, 320), (256, 256)])
 def test_evaluation_twins_give_the_pil_paths_pixels(name, shape):
-    image = picture(*shape)
+    image = random_image(*shape)
     ours = transforms.create(name, train=False)([image], generator())[0]
     theirs = pil_transform(name, train=False, size=RECIPES[name])(to_pil(image))
     assert (ours.int() - theirs.int()).abs().max() <= 1
@@ -83,8 +83,8 @@ def test_evaluation_twins_give_the_pil_paths_pixels(name, shape):
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_training_recipes_have_the_pil_paths_distribution(name):
-    """Per draw: mean of each colour and difference of halves, which move with box, flip and colour."""
-    image, size, draws = picture(60, 80, seed=5), 24, 800
+    """Per draw: mean of each color and difference of halves, which move with box, flip and color."""
+    image, size, draws = random_image(60, 80, seed=5), 24, 800
     transform = transforms.create(name, train=True, size=size, resize=size * 256 // 227)
     ours = features(transform([image] * draws, generator(11)))
     theirs = features(pil_batch(name, image, draws=draws, size=size, seed=12))
@@ -133,7 +133,7 @@ def test_mlrc_can_follow_the_papers_text_instead_of_its_code():
 @pytest.mark.parametrize("name", ["mlrc", "simple", "red"])
 def test_images_resized_beforehand_give_the_same_bits(name):
     """So that an image store changes no result."""
-    images = [picture(375, 500), picture(200, 150), picture(300, 290)]
+    images = [random_image(375, 500), random_image(200, 150), random_image(300, 290)]
     transform = transforms.create(name, train=True)
     prepared = [resize_shorter(image, 256) for image in images]
     assert torch.equal(transform(images, generator(9)), transform(prepared, generator(9)))
@@ -141,7 +141,7 @@ def test_images_resized_beforehand_give_the_same_bits(name):
 
 @pytest.mark.parametrize("shape", [(375, 500), (500, 375), (100, 37), (256, 300), (7, 7)])
 def test_the_first_resize_is_pils(shape):
-    image = picture(*shape)
+    image = random_image(*shape)
     ours = resize_shorter(image, 64)
     theirs = Resize(64)(to_pil(image))
     assert ours.shape[1:] == (theirs.height, theirs.width)
@@ -150,9 +150,9 @@ def test_the_first_resize_is_pils(shape):
 
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
-def test_the_batched_way_of_the_gpu_agrees_to_one_grey_level(data):
+def test_the_batched_way_of_the_gpu_agrees_to_one_gray_level(data):
     shapes = data.draw(st.lists(st.tuples(st.integers(2, 90), st.integers(2, 90)), min_size=1, max_size=4))
-    images = [picture(*shape, seed=i) for i, shape in enumerate(shapes)]
+    images = [random_image(*shape, seed=i) for i, shape in enumerate(shapes)]
     boxes = []
     for height, width in shapes:
         box_height, box_width = data.draw(st.integers(1, height)), data.draw(st.integers(1, width))
@@ -169,14 +169,14 @@ def test_the_batched_way_of_the_gpu_agrees_to_one_grey_level(data):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("name", RECIPES)
 def test_on_a_gpu_the_batch_is_made_there(name):
-    images = [picture(300, 400), picture(280, 256)]
+    images = [random_image(300, 400), random_image(280, 256)]
     batch = transforms.create(name, train=True, device="cuda")(images, generator())
     assert batch.is_cuda
     assert batch.shape == (2, 3, RECIPES[name], RECIPES[name])
 
 
-def test_grey_images_pass_through_every_recipe():
-    images = [picture(300, 400)[:1]]
+def test_gray_images_pass_through_every_recipe():
+    images = [random_image(300, 400)[:1]]
     for name in RECIPES:
         assert transforms.create(name, train=True)(images, generator()).shape[1] == 1
 
@@ -184,11 +184,11 @@ def test_grey_images_pass_through_every_recipe():
 @pytest.mark.parametrize(
     ("images", "message"),
     [
-        ([], "empty batch"),
+        ([], "the batch is empty"),
         ([torch.zeros(3, 9, 9)], "uint8"),
         ([torch.zeros(9, 9, dtype=torch.uint8)], "C x H x W"),
         ([torch.zeros(3, 0, 9, dtype=torch.uint8)], "C x H x W"),
-        ([picture(9, 9), picture(9, 9)[:1]], "1 and of 3 channels"),
+        ([random_image(9, 9), random_image(9, 9)[:1]], "1 and of 3 channels"),
     ],
 )
 def test_bad_images_are_refused(images, message):
@@ -210,12 +210,12 @@ def test_bad_options_are_refused():
 
 
 def test_none_refuses_images_of_several_sizes():
-    with pytest.raises(UsageError, match="one size"):
-        transforms.create("none", train=True)([picture(4, 4), picture(4, 5)], generator())
+    with pytest.raises(UsageError, match="same size"):
+        transforms.create("none", train=True)([random_image(4, 4), random_image(4, 5)], generator())
 
 
 def test_squash_keeps_the_whole_image_and_its_distortions_come_from_the_generator():
-    images = [picture(50, 70), picture(90, 60, seed=1)]
+    images = [random_image(50, 70), random_image(90, 60, seed=1)]
     twin = transforms.create("squash", train=False, size=32)
     assert torch.equal(twin(images, generator(1)), twin(images, generator(2)))
     assert torch.equal(twin(images, generator())[0], torchvision_resize(images[0], [32, 32], antialias=True))

@@ -1,4 +1,4 @@
-"""Every classification loss: equal to loops, finite, one graph, seeded, and strict about labels."""
+"""Classification losses: equal to loops, finite, compiled into one graph, seeded, strict about labels."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.helpers.naming import each_named
+from tests.oracles import losses_classification as oracles
 
 from levelfield import losses
-from levelfield.errors import UsageError
+from levelfield.core.errors import UsageError
 from levelfield.miners import Triplets
-from oracles import losses_classification as oracles
 
 MAGFACE = {"low_length": 10.0, "high_length": 110.0, "low_margin": 25.8, "high_margin": 45.8}
 MAGFACE |= {"length_weight": 35.0, "scale": 64.0}
@@ -63,7 +64,7 @@ cases = pytest.mark.parametrize(("name", "options"), CASES, ids=[f"{n}-{o}" for 
 
 
 def make(name, **options):
-    """In evaluation mode: moving averages would make the second call another than the first.
+    """The loss in evaluation mode: moving averages would change the second call.
 
     How they move is in test_moving_averages.py.
     """
@@ -91,14 +92,15 @@ def assert_equals_oracle(name, options, embeddings, labels):
         expected, [embeddings, *loss.parameters()] if owned else [embeddings, loss.weights]
     )
     torch.testing.assert_close(value, expected, rtol=1e-9, atol=1e-9)
-    for gradient, want in zip(gradients, wanted, strict=False):  # cross_entropy has a bias besides
+    for gradient, want in zip(gradients, wanted, strict=False):  # cross_entropy also has a bias
         torch.testing.assert_close(gradient, want, rtol=1e-7, atol=1e-8)
 
 
 @cases
-@pytest.mark.parametrize("batch", BATCHES)
-def test_equals_the_loops(name, options, batch):
-    assert_equals_oracle(name, options, *draw(BATCHES[batch]))
+def test_equals_the_loops(name, options):
+    for batch, batch_name in each_named(BATCHES):
+        with batch_name:
+            assert_equals_oracle(name, options, *draw(BATCHES[batch]))
 
 
 @cases
@@ -140,21 +142,22 @@ def test_gradcheck(name, options):
 
 
 @cases
-@pytest.mark.parametrize("where", ["on the weight", "opposite", "collapsed", "zero", "huge", "tiny"])
-def test_float32_stays_finite(name, options, where):
+def test_float32_stays_finite(name, options):
     loss = make(name, **options)
     labels = torch.tensor(BATCHES["random"])
     own = loss.weights.detach().unflatten(0, (CLASSES, -1))[labels, 0]
-    embeddings = {
+    places = {
         "on the weight": own,
         "opposite": -own,
         "collapsed": own[:1].expand(len(labels), SIZE).clone(),
         "zero": torch.zeros(len(labels), SIZE),
         "huge": own * 1e6,
         "tiny": own * 1e-12,
-    }[where].requires_grad_()
-    for tensor in value_and_gradients(loss, embeddings, labels):
-        assert torch.isfinite(tensor).all()
+    }
+    for place, place_name in each_named(places):
+        with place_name:
+            for tensor in value_and_gradients(loss, places[place].requires_grad_(), labels):
+                assert torch.isfinite(tensor).all()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -183,7 +186,7 @@ def test_autocast_changes_nothing(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_compiles_to_one_graph(name):
-    torch.compiler.reset()  # all losses share one forward, and one code object is only compiled so often
+    torch.compiler.reset()  # all losses share one forward, which is recompiled a limited number of times
     loss = make(name)
     compiled = torch.compile(loss, fullgraph=True, backend="eager")
     embeddings, labels = draw(BATCHES["unbalanced"])
@@ -220,9 +223,9 @@ def test_refuses_what_does_not_fit():
     ("name", "options", "message"),
     [
         ("normalized_softmax", {"temperature": 0.0}, "temperature must be above 0"),
-        ("arcface", {"margin": 200.0}, "margin is an angle in degrees"),
+        ("arcface", {"margin": 200.0}, "margin must be an angle in degrees"),
         ("arcface", {"scale": -1.0}, "scale must be above 0"),
-        ("curricularface", {"momentum": 1.5}, "momentum is a share from 0 to 1"),
+        ("curricularface", {"momentum": 1.5}, "momentum must be from 0 to 1"),
         ("magface", {"low_length": 200.0}, "low_length must be below high_length"),
         ("magface", {"low_margin": 50.0}, "the low one not above the high one"),
         ("group", {"anchors": 0}, "anchors = 0, but it takes a whole number from 1"),
@@ -283,10 +286,10 @@ def test_the_first_samples_of_each_class_are_the_anchors_of_group():
     plain = make("group", anchors=1, group_weight=0.0)
     embeddings, labels = draw([0, 1, 0, 2])
     with torch.no_grad():
-        embeddings[2] = embeddings[0] + embeddings[2] / 4  # similar, so that they are heard by each other
+        embeddings[2] = embeddings[0] + embeddings[2] / 4  # similar, so that they support each other
     spread = loss(embeddings, labels) - plain(embeddings, labels)
     (gradient,) = torch.autograd.grad(spread, embeddings)
     assert spread > 0
-    assert gradient[0].any()  # what the anchor says of sample 2 depends on where it is
+    assert gradient[0].any()  # the anchor's support of sample 2 depends on its position
     alone = [loss(embeddings[[i]], labels[[i]]) - plain(embeddings[[i]], labels[[i]]) for i in range(4)]
     assert torch.stack(alone).max() < 1e-9  # each is its own anchor

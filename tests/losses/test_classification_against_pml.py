@@ -1,4 +1,4 @@
-"""The classification losses beside pytorch-metric-learning: equal where the definition is, and where not."""
+"""Classification losses equal those of pytorch-metric-learning, except for known differences."""
 
 from __future__ import annotations
 

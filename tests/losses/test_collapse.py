@@ -1,4 +1,4 @@
-"""Near collapse, at extremes and on nothing at all, the losses and their gradients are still right."""
+"""Losses and gradients are correct near collapse, at extremes and on empty batches."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import get_args, get_type_hints
 
 import pytest
 import torch
+from tests.oracles import losses_embedding as oracle
 
 from levelfield import losses
-from levelfield.geometry import euclidean, unit
+from levelfield.core.geometry import euclidean, l2_normalize
 from levelfield.losses._histogram import soft_histogram
-from oracles import losses_embedding as oracle
 
 DISTANCE_LOSSES = ["contrastive", "triplet", "margin", "lifted_structure", "generalized_lifted", "quadruplet"]
 
@@ -18,9 +18,9 @@ DISTANCE_LOSSES = ["contrastive", "triplet", "margin", "lifted_structure", "gene
 def almost_collapsed(size, spread):
     """Unit vectors (float64) whose mean distance is about ``spread``."""
     generator = torch.Generator().manual_seed(0)
-    centre = torch.randn(1, size, generator=generator, dtype=torch.float64)
+    center = torch.randn(1, size, generator=generator, dtype=torch.float64)
     noise = torch.randn(16, size, generator=generator, dtype=torch.float64)
-    return unit(unit(centre) + spread * unit(noise) / 2**0.5)
+    return l2_normalize(l2_normalize(center) + spread * l2_normalize(noise) / 2**0.5)
 
 
 @pytest.mark.parametrize("spread", [0.0035, 0.0012, 0.0001])
@@ -45,7 +45,7 @@ def test_distances_near_collapse_are_those_of_the_differences():
 @pytest.mark.parametrize("length", [1e-12, 1e19, 1e25, 3e38])
 def test_long_and_short_vectors_keep_their_direction(length):
     x = torch.tensor([[3.0, 4.0], [0.0, 0.0], [-1.0, 0.0]]) / 5 * length
-    torch.testing.assert_close(unit(x), torch.tensor([[0.6, 0.8], [0.0, 0.0], [-1.0, 0.0]]))
+    torch.testing.assert_close(l2_normalize(x), torch.tensor([[0.6, 0.8], [0.0, 0.0], [-1.0, 0.0]]))
 
 
 @pytest.mark.parametrize("name", losses.registry.names())
@@ -68,7 +68,7 @@ def test_beyond_the_outer_nodes_a_histogram_has_no_gradient():
 
 @pytest.mark.parametrize("name", losses.registry.names())
 def test_mean_nonzero_is_offered_where_a_loss_can_be_satisfied(name):
-    """A hinge is zero once it is satisfied; a soft loss never is, but for rounding."""
+    """A satisfied hinge is zero; a soft loss never is, except for rounding."""
     hinges = {*DISTANCE_LOSSES, "snr_contrastive", "snr_triplet"}
     hint = inspect_reduction(name)
     assert ("mean_nonzero" in hint) == (name in hinges)

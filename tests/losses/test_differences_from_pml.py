@@ -1,4 +1,4 @@
-"""Every way in which pytorch-metric-learning differs, shown; docs/losses.md and miners.md print this list."""
+"""Tests of all differences from pytorch-metric-learning; docs/losses.md and miners.md print this list."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.oracles.losses_embedding_cases import batch, random_pairs, random_triplets
 
 from levelfield import losses, miners
 from levelfield.miners import Pairs, Triplets
-from oracles.losses_embedding_cases import batch, random_pairs, random_triplets
 
 pytest.importorskip("pytorch_metric_learning")
 from pytorch_metric_learning import distances
@@ -24,7 +24,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 @dataclass(frozen=True)
 class Difference:
-    """Where, what happens there and here, and code that is true only if it is so."""
+    """Place of a difference, behavior there and here, and a function that is true only if it exists."""
 
     what: str
     there: str
@@ -37,11 +37,12 @@ def values(ours, theirs, x, y, tuples=None):
 
 
 def apart(pair) -> bool:
-    return not torch.isclose(*(value.double() for value in pair), rtol=1e-3)
+    one, other = (value.double() for value in pair)
+    return not torch.isclose(one, other, rtol=1e-3)
 
 
 def classes(name, peer, parameter, **options):
-    """A classification loss here and there, with the same weights."""
+    """The same classification loss of both libraries, with the same weights."""
     ours = losses.create(name, num_classes=4, embedding_size=8, **options)
     options.pop("include_positive", None)
     theirs = getattr(peers, peer)(num_classes=4, embedding_size=8, **options)
@@ -113,7 +114,8 @@ def angular_lengths() -> bool:
 def angular_mined() -> bool:
     x, y = batch("balanced")
     x = torch.nn.functional.normalize(x)
-    return apart(values(*plain_angular(), x, y, random_triplets(y, 9)))
+    ours, theirs = plain_angular()
+    return apart(values(ours, theirs, x, y, random_triplets(y, 9)))
 
 
 def histogram_loners() -> bool:
@@ -137,7 +139,7 @@ def coinciding_positives() -> bool:
     return bool(finite[0]) and not bool(finite[1])
 
 
-def npair_normalises() -> bool:
+def npair_normalizes() -> bool:
     x, y = batch("balanced", size=8)
     return apart(values(losses.create("npair", l2=0.0, pairs="class"), peers.NPairsLoss(), x, y))
 
@@ -156,20 +158,14 @@ def mined_weights() -> bool:
     return apart(values(losses.create("nca"), peers.NCALoss(1.0), x, y, random_triplets(y, 9)))
 
 
-def smooth_ap_value() -> bool:
-    """The average precision of each anchor by hand, at a temperature where ranks are whole numbers."""
-    x, y = batch("balanced", size=8)
-    points = torch.nn.functional.normalize(x.detach())
-    similarity = points @ points.T
-    precisions = []
-    for a in range(len(y)):
-        others = [i for i in range(len(y)) if i != a]
-        ranked = sorted(others, key=lambda i, a=a: -float(similarity[a, i]))
-        hits = [rank for rank, i in enumerate(ranked, start=1) if y[i] == y[a]]
-        precisions.append(sum((n + 1) / rank for n, rank in enumerate(hits)) / len(hits))
-    exact = 1 - sum(precisions) / len(precisions)
-    ours, theirs = values(losses.create("smooth_ap", temperature=1e-5), peers.SmoothAPLoss(1e-5), x, y)
-    return abs(float(ours) - exact) < 1e-3 < abs(float(theirs) - exact)
+def smooth_ap_groups() -> bool:
+    """Equal with as many classes as samples per class, else not."""
+    x, _ = batch("balanced", size=8)
+    x = torch.cat([x, x.flip(1)])
+    square, other = torch.arange(16) // 4, torch.arange(16) // 2
+    alike = values(losses.create("smooth_ap"), peers.SmoothAPLoss(), x, square)
+    torch.testing.assert_close(*(float(value) for value in alike), rtol=1e-5, atol=1e-6)
+    return apart(values(losses.create("smooth_ap"), peers.SmoothAPLoss(), x, other))
 
 
 def steep_proxy_nca() -> bool:
@@ -199,7 +195,7 @@ def margin_nu() -> bool:
 
 
 def small_angles() -> bool:
-    """A thousandth of a degree from the weight the cosine is 1 in float32, but the chord is not 0."""
+    """A thousandth of a degree from the weight, the cosine is 1 in float32, but the chord is not 0."""
     labels, near = torch.tensor([0]), torch.tensor([[1.0, 1.7e-5]])
 
     def gradient(loss, dtype):
@@ -226,12 +222,12 @@ def sample_weights() -> bool:
 
 
 def ranked_list_slope() -> bool:
-    """The same value, but theirs also moves along the slope of the weights."""
+    """The value is equal, but their gradient includes that of the weights."""
     x, y = batch("balanced")
     ours, theirs = values(losses.create("ranked_list"), peers.RankedListLoss(margin=0.4, Tn=10), x, y)
     same_value = torch.isclose(ours, theirs, rtol=1e-3)
     slopes = [torch.autograd.grad(value, x)[0] for value in (ours, theirs)]
-    return bool(same_value) and not torch.allclose(*slopes, rtol=1e-2)
+    return bool(same_value) and not torch.allclose(slopes[0], slopes[1], rtol=1e-2)
 
 
 LOSSES = [
@@ -261,7 +257,7 @@ LOSSES = [
         "does not",
         lonely_anchors,
     ),
-    Difference("`angular`", "does not normalise the negatives", "does", angular_lengths),
+    Difference("`angular`", "does not normalize the negatives", "does", angular_lengths),
     Difference(
         "`angular` with a miner", "takes all negatives of the batch", "takes the mined ones", angular_mined
     ),
@@ -282,9 +278,9 @@ LOSSES = [
     ),
     Difference(
         "`npair`",
-        "normalises unless told otherwise; one pair per class",
+        "normalizes unless told otherwise; one pair per class",
         'as the papers have it; all pairs, or `pairs="class"`',
-        npair_normalises,
+        npair_normalizes,
     ),
     Difference(
         "`ntxent`, `lifted_structure`, `tuplet_margin` with triplets",
@@ -294,15 +290,15 @@ LOSSES = [
     ),
     Difference(
         "`fastap`, `nca` with a miner",
-        "weigh an anchor by how often it was mined",
+        "weight an anchor by how often it was mined",
         "`fastap` refuses a miner; `nca` uses the mined pairs",
         mined_weights,
     ),
     Difference(
         "`smooth_ap`",
-        "ranks differ from those by hand; classes must be of one size",
-        "one minus the average precision, whatever the classes' sizes",
-        smooth_ap_value,
+        "takes the number of classes for the samples per class, so it is right only if they are equal",
+        "any sizes of classes; `rank_anchor=False` is one minus the average precision",
+        smooth_ap_groups,
     ),
     Difference(
         "`margin` with `per_class` and `nu`",
@@ -355,7 +351,7 @@ MINERS = [
     Difference(
         "`angular`",
         "takes embeddings as they come",
-        "normalises first; `normalize=False` does not",
+        "normalizes first; `normalize=False` does not",
         raw_angles,
     ),
 ]

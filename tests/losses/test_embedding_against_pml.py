@@ -1,6 +1,6 @@
-"""Where pytorch-metric-learning has the same definition, the numbers are the same.
+"""Embedding losses equal those of pytorch-metric-learning with the same definition.
 
-Where it has another, test_differences_from_pml shows it.
+test_differences_from_pml shows the differences.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from typing import Any
 
 import pytest
 import torch
+from tests.oracles.losses_embedding_cases import Case, batch, random_pairs, random_triplets
 from torch import Tensor
 
-from levelfield.miners import Tuples
-from oracles.losses_embedding_cases import Case, batch, random_pairs, random_triplets
+from levelfield.miners import MinedTuples
 
 peer = pytest.importorskip("pytorch_metric_learning")
-from pytorch_metric_learning import distances, reducers, regularizers  # noqa: E402
-from pytorch_metric_learning import losses as peers  # noqa: E402
+from pytorch_metric_learning import distances, reducers, regularizers  # noqa: E402 - if it is installed
+from pytorch_metric_learning import losses as peers  # noqa: E402 - if it is installed
 
 RAW_DOT = distances.DotProductSimilarity(normalize_embeddings=False)
 RAW = {"distance": distances.LpDistance(normalize_embeddings=False)}
 
 
-def theirs(loss: Callable[..., Tensor], x: Tensor, y: Tensor, tuples: Tuples | None) -> Tensor:
+def theirs(loss: Callable[..., Tensor], x: Tensor, y: Tensor, tuples: MinedTuples | None) -> Tensor:
     return loss(x, y, None if tuples is None else tuples.indices)
 
 
@@ -58,9 +58,12 @@ SAME = [
     (Case("tuplet_margin"), peers.TupletMarginLoss()),
     (Case("circle"), peers.CircleLoss()),
     (Case("nca", {"softmax_scale": 3.0}), peers.NCALoss(3.0)),
-    *((Case("pnp", {"variant": each}), peers.PNPLoss(variant=each)) for each in peers.PNPLoss.VARIANTS),
+    *(
+        (Case("pnp", {"variant": each, "alpha": 1.0}), peers.PNPLoss(variant=each))
+        for each in peers.PNPLoss.VARIANTS
+    ),
 ]
-# Theirs weigh by how often a sample was mined, or list negatives once for every triplet.
+# Theirs weight samples by how often they were mined, or list negatives once for every triplet.
 OTHER_IDEA_OF_TUPLES = {"fastap", "nca", "npair", "ntxent", "lifted_structure", "tuplet_margin", "histogram"}
 OTHER_IDEA_OF_TUPLES |= {"supcon", "pnp"}
 
@@ -68,7 +71,7 @@ OTHER_IDEA_OF_TUPLES |= {"supcon", "pnp"}
 @pytest.mark.parametrize(("case", "loss"), SAME, ids=[str(case) for case, _ in SAME])
 def test_same_value_and_gradient(case: Case, loss: Callable[..., Tensor]) -> None:
     x, y = batch("balanced", size=8)
-    choices: list[Tuples | None] = [None]
+    choices: list[MinedTuples | None] = [None]
     if case.name not in OTHER_IDEA_OF_TUPLES:
         choices += [random_triplets(y, 15), random_pairs(y, 7)]
     for tuples in choices:

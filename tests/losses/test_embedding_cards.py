@@ -1,12 +1,12 @@
-"""The cards of the embedding losses are complete, and their search spaces reach the published optima."""
+"""Cards of the embedding losses are complete, and their search spaces include the published optima."""
 
 from __future__ import annotations
 
 import pytest
+from tests.oracles.losses_embedding_cases import CASES
 
 from levelfield import losses
 from levelfield.losses._module import RankingLoss
-from oracles.losses_embedding_cases import CASES
 
 NAMES = sorted({case.name for case in CASES})
 

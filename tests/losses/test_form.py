@@ -1,4 +1,4 @@
-"""The form of every registered loss: options written once, as fields; an oracle; a module like any other."""
+"""Every registered loss: options are fields, there is an oracle, and it is an ordinary module."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.oracles import losses_classification, losses_embedding
 
 from levelfield import losses
+from levelfield.core.registry import load_plugin_file
 from levelfield.losses._module import Loss
-from levelfield.registry import load_plugin_file
 from levelfield.testing import check_loss
-from oracles import losses_classification, losses_embedding
 
 NAMES = losses.registry.names()
 CLASSES, SIZE = 4, 6
@@ -47,7 +47,7 @@ def test_options_are_the_fields_and_the_signature_follows(name):
     assert issubclass(target, Loss)
     assert list(parameters) == [option.name for option in fields(target)]
     assert all(p.kind is inspect.Parameter.KEYWORD_ONLY for p in parameters.values())
-    hints = typing.get_type_hints(target.__init__)  # what checks the types of options goes by
+    hints = typing.get_type_hints(target.__init__)  # used to check the types of options
     assert set(parameters) <= set(hints)
     loss = make(name)
     for option, parameter in parameters.items():
@@ -58,7 +58,7 @@ def test_options_are_the_fields_and_the_signature_follows(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_option_is_explained(name):
-    """Each field is followed by a string that says what it means."""
+    """Each field is followed by a string that explains it."""
     source = inspect.getsource(losses.registry[name].target)
     target = losses.registry[name].target
     own = inspect.get_annotations(target).keys() & {option.name for option in fields(target)}
@@ -71,7 +71,7 @@ def test_every_option_is_explained(name):
 def test_a_pickled_and_a_copied_loss_are_the_loss(name):
     loss, (x, labels) = make(name), batch()
     loss(x, labels)
-    twins = pickle.loads(pickle.dumps(loss)), copy.deepcopy(loss)  # before a moving average moves on
+    twins = pickle.loads(pickle.dumps(loss)), copy.deepcopy(loss)  # before a moving average changes
     value = loss(x, labels)
     for twin in twins:
         assert torch.equal(twin(x, labels), value)
@@ -91,29 +91,11 @@ def test_an_unknown_option_is_refused_by_the_class_itself():
         losses.registry["triplet"].target(margn=0.1)
 
 
-IMPORTS = """
-import sys
-import torch
-from torch import Tensor
-from levelfield.geometry import Tuples, pair_counts, products, unit
-from levelfield.losses._module import EmbeddingLoss
-from levelfield.losses._reduction import Reduction, hinge_sum
-from levelfield.space import Float
-
-def register(name, **card):
-    return lambda target: vars(sys).setdefault("_form_of_a_loss", []).append(target) or target
-
-"""
-
-
-def test_the_form_that_contributing_shows_keeps_the_contract(tmp_path, monkeypatch):
+def test_the_loss_that_contributing_shows_keeps_the_contract(tmp_path, monkeypatch):
+    monkeypatch.setattr(losses.registry, "_entries", dict(losses.registry._entries))
     text = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
-    (shown,) = re.findall(r"```text\n(@register.*?)```", text, flags=re.DOTALL)
-    (tmp_path / "form.py").write_text(IMPORTS + shown)
-    made = []
-    monkeypatch.setattr("sys._form_of_a_loss", made, raising=False)
-    load_plugin_file(tmp_path / "form.py")
-    (target,) = made
-    check_loss(target)
-    x, labels = torch.eye(2), torch.tensor([0, 0])
-    assert target(margin=0.5)(x, labels) == 1
+    (shown,) = re.findall(r"<!-- file: mined_hinge.py -->\n```python\n(.*?)```", text, flags=re.DOTALL)
+    (tmp_path / "mined_hinge.py").write_text(shown)
+    load_plugin_file(tmp_path / "mined_hinge.py")
+    check_loss("mined_hinge")
+    assert losses.create("mined_hinge", margin=0.5)(torch.eye(2), torch.tensor([0, 0])) == 1

@@ -1,4 +1,4 @@
-"""Two processes with half a batch each compute the loss and the gradients of one with the whole."""
+"""Two processes with half a batch each give the loss and gradients of one with the whole batch."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def cases():
 
 
 def work(rank, folder):
-    """What each rank does; this file run as a script ends here."""
+    """Work of each rank, when this file runs as a script."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2)
     mine = slice(0, CUT) if rank == 0 else slice(CUT, None)
@@ -102,9 +102,9 @@ def test_two_ranks_equal_one(ranks, name, averaged):
         for mine, theirs in zip(own_gradients, own, strict=True):
             torch.testing.assert_close(mine, theirs)
         total += weight_gradient
-        if averaged:  # DDP has averaged already: each rank holds the gradient of the whole
+        if averaged:  # DDP has averaged: each rank has the gradient of the whole batch
             torch.testing.assert_close(weight_gradient, weights)
-    if not averaged:  # the parts add up to it
+    if not averaged:  # the parts sum to it
         torch.testing.assert_close(total, weights)
 
 

@@ -1,4 +1,4 @@
-"""Losses that remember something from batch to batch: how it moves, and that a saved one goes on exactly."""
+"""Losses with moving averages: updates, and exact continuation from a saved state."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import statistics
 
 import pytest
 import torch
+from tests.oracles import losses_classification as oracles
 
 from levelfield import losses
-from oracles import losses_classification as oracles
 
 CLASSES, SIZE = 4, 6
 NAMES = ["adaface", "curricularface"]
@@ -44,7 +44,7 @@ def test_curricularface_moves_its_hardness_before_it_uses_it():
     assert hardness != 0
 
 
-def test_adaface_standardises_lengths_by_averages_that_it_moves_first():
+def test_adaface_standardizes_lengths_by_averages_that_it_moves_first():
     loss, mean, std = make("adaface", momentum=0.9), 20.0, 100.0
     for x, labels in batches(5, length=8.0):
         lengths = [min(a.norm().item(), 100.0) for a in x]

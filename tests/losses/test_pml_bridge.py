@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from levelfield import losses, miners
-from levelfield.errors import UsageError
+from levelfield.core.errors import UsageError
 from levelfield.losses.pml import REFUSED as REFUSED_LOSSES
 from levelfield.miners import Pairs, Triplets
 from levelfield.miners.pml import REFUSED as REFUSED_MINERS
@@ -125,7 +125,7 @@ def test_weights_depend_on_the_seed_and_are_checked():
     one, same, other = make("ArcFaceLoss", seed=1), make("ArcFaceLoss", seed=1), make("ArcFaceLoss", seed=2)
     assert torch.equal(one.loss.W, same.loss.W)
     assert not torch.equal(one.loss.W, other.loss.W)
-    with pytest.raises(UsageError, match=r"pml:ArcFaceLoss was made for labels 0\.\.3, got 4"):
+    with pytest.raises(UsageError, match=r"pml:ArcFaceLoss expects labels 0\.\.3, got 4"):
         one(torch.ones(1, SIZE), torch.tensor([4]))
 
 
@@ -148,7 +148,7 @@ def test_a_random_loss_resumes_from_its_state():
         ("pml:VICRegLoss", {}, "compares two views"),
         ("pml:CircleLoss", {"gama": 1}, 'has no parameter "gama"; did you mean "gamma"'),
         ("pml:RankedListLoss", {}, "needs a value for margin and Tn"),
-        ("pml:CircleLoss", {"distance": "LpDistance"}, "pml:CircleLoss refuses its options"),
+        ("pml:CircleLoss", {"distance": "LpDistance"}, "pml:CircleLoss rejects the options"),
         ("pml:CircleLoss", {"distance": "Lp"}, "no Lp among its distances"),
     ],
 )

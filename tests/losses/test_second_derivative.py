@@ -1,4 +1,4 @@
-"""A second derivative is right or refused, never silently wrong."""
+"""A second derivative is correct or raises, never silently wrong."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from levelfield import losses
-from levelfield.errors import UsageError
+from levelfield.core.errors import UsageError
 
 
 @pytest.mark.parametrize("name", losses.registry.names())

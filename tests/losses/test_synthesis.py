@@ -1,18 +1,19 @@
-"""Synthesis: what is made equals what loops make, and the loss works on it as on any batch."""
+"""Syntheses equal explicit loops, and losses work on synthetic samples as on any batch."""
 
 from __future__ import annotations
 
 import pytest
 import torch
+from tests.helpers.built_in import built_in_names
 
 from levelfield import losses
+from levelfield.core.seeds import random_derangement, sample_beta
 from levelfield.losses import synthesis
-from levelfield.losses.synthesis import Samples
-from levelfield.seeds import beta, circle
+from levelfield.losses.synthesis import LossInputs
 
 CLASSES, SIZE = 5, 4
 LABELS = [0, 0, 1, 3, 4, 3]
-LOSSES = [name for name in losses.registry.names() if losses.takes_more_classes(name)]
+LOSSES = [name for name in losses.registry.names() if losses.accepts_extra_classes(name)]
 
 
 def draw(count, seed=0):
@@ -24,27 +25,30 @@ def generator(seed=0):
 
 
 def what_is_made(name, batch, **options):
-    """The samples that the synthesis hands to the loss."""
+    """Inputs that the synthesis passes to the loss."""
     seen = []
 
-    def loss_of(samples):
+    def loss_fn(samples):
         seen.append(samples)
         return samples.embeddings.sum()
 
-    synthesis.create(name, **options)(batch, loss_of, generator=generator())
+    synthesis.create(name, **options)(batch, loss_fn, generator=generator())
     return seen
 
 
 def test_names():
-    assert synthesis.registry.names() == ["memvir", "metrix", "proxy_synthesis"]
+    assert built_in_names(synthesis.registry) == ["memvir", "metrix", "proxy_synthesis"]
 
 
 @pytest.mark.parametrize("ratio", [1.0, 0.5])
 def test_proxy_synthesis_equals_the_loops(ratio):
     x, proxies, labels = draw(len(LABELS)), draw(CLASSES, seed=1), torch.tensor(LABELS)
-    (made,) = what_is_made("proxy_synthesis", Samples(x, labels, proxies), ratio=ratio)
+    (made,) = what_is_made("proxy_synthesis", LossInputs(x, labels, proxies), ratio=ratio)
     random = generator()
-    partner, share = circle(len(x), generator=random).tolist(), beta(0.4, 0.4, generator=random)
+    partner, share = (
+        random_derangement(len(x), generator=random).tolist(),
+        sample_beta(0.4, 0.4, generator=random),
+    )
     vectors, targets = [row / row.norm() for row in x], list(LABELS)
     classes = [row / row.norm() for row in proxies]
     for i, j in enumerate(partner):
@@ -67,7 +71,7 @@ def test_memvir_equals_a_list_of_everything_that_was():
         x, proxies = draw(len(LABELS), seed=step), draw(CLASSES, seed=100 + step)
         seen = []
         memory(
-            Samples(x, labels, proxies),
+            LossInputs(x, labels, proxies),
             lambda s, seen=seen: seen.append(s) or s.labels,
             generator=generator(),
         )
@@ -84,7 +88,7 @@ def test_memvir_equals_a_list_of_everything_that_was():
 def test_a_loaded_memory_goes_on_as_the_saved_one():
     labels, one, other = torch.tensor(LABELS), *(synthesis.create("memvir", steps=2, gap=0) for _ in range(2))
     for step in range(3):
-        batch = Samples(draw(6, seed=step), labels, draw(CLASSES, seed=step))
+        batch = LossInputs(draw(6, seed=step), labels, draw(CLASSES, seed=step))
         one(batch, lambda s: s.labels, generator=generator())
     other.load_state_dict(one.state_dict())
     results = [m(batch, lambda s: s.embeddings.sum(), generator=generator()) for m in (one, other)]
@@ -100,7 +104,7 @@ def test_every_loss_that_says_so_takes_more_classes(name, made, labels):
     trick = synthesis.create(made, **options)
     for step in range(2):
         x = draw(len(labels), seed=step).requires_grad_()
-        batch = Samples(x, torch.tensor(labels, dtype=torch.int64), loss.weights)
+        batch = LossInputs(x, torch.tensor(labels, dtype=torch.int64), loss.weights)
         value = trick(batch, lambda s: loss(s.embeddings, s.labels, weights=s.proxies), generator=generator())
         gradients = torch.autograd.grad(value, [x, loss.weights])
         assert torch.isfinite(value)
@@ -117,12 +121,12 @@ def test_the_losses_are_the_ones_with_proxies_of_unit_length():
 def test_metrix_with_the_contrastive_loss_equals_the_loops(blend, negatives):
     x, labels = draw(len(LABELS)).requires_grad_(), torch.tensor(LABELS)
     loss = losses.create("contrastive", reduction="mean", neg_margin=1.5)
-    metrix = synthesis.create("metrix", weight=0.7, negatives=negatives, blend=blend)
+    metrix = synthesis.create("metrix", weight=0.7, negatives=negatives, blend=blend, anchor_factor=1.0)
     value = metrix(
-        Samples(x, labels), lambda s: loss(s.embeddings, s.labels, s.tuples), generator=generator()
+        LossInputs(x, labels), lambda s: loss(s.embeddings, s.labels, s.tuples), generator=generator()
     )
     random = generator()
-    share = beta(2.0, 2.0, generator=random)
+    share = sample_beta(2.0, 2.0, generator=random)
     luck = torch.rand(len(x), len(x), generator=random)
     v = [row / row.norm() for row in x]
     pulls, pushes = [], []
@@ -147,7 +151,7 @@ def test_metrix_with_the_contrastive_loss_equals_the_loops(blend, negatives):
 def test_metrix_stays_finite(name, labels):
     x = draw(len(labels)).requires_grad_()
     loss = losses.create(name)
-    batch = Samples(x, torch.tensor(labels, dtype=torch.int64))
+    batch = LossInputs(x, torch.tensor(labels, dtype=torch.int64))
     for seed in range(3):
         value = synthesis.create("metrix")(
             batch, lambda s: loss(s.embeddings, s.labels, s.tuples), generator=generator(seed)

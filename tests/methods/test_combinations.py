@@ -1,4 +1,4 @@
-"""Every sampler x miner x loss that makes sense trains on Glyphs; the others are refused with a reason."""
+"""Every valid combination of sampler, miner and loss trains on Glyphs; others are errors with a reason."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.helpers.built_in import built_in_names
 
 import levelfield as lf
-from levelfield import batches, losses, methods, miners, models
-from levelfield.batches.memory_bank import MemoryBank
+from levelfield import losses, methods, miners, models, samplers
 from levelfield.config import MethodSpec
-from levelfield.errors import UsageError
-from levelfield.losses import regularisers
-from levelfield.methods import Method, check_sense
-from levelfield.protocol import resolve
+from levelfield.core.errors import UsageError
+from levelfield.losses import regularizers
+from levelfield.methods import Method, check_combination
+from levelfield.protocol import resolve_experiment
+from levelfield.samplers.memory_bank import MemoryBank
 from levelfield.train._objective import Objective
 
 BATCH, M, CLASSES, STEPS = 32, 4, 24, 2
@@ -25,34 +26,38 @@ BATCH, M, CLASSES, STEPS = 32, 4, 24, 2
 
 @cache
 def glyph_features() -> tuple[torch.Tensor, np.ndarray[Any, np.dtype[np.int64]]]:
-    """Pooled features of the first classes of Glyphs, so that a step trains a head in a millisecond."""
+    """Return pooled features of the first classes of Glyphs, so that training steps are fast."""
     dataset = lf.data.load("glyphs")
     rows = np.flatnonzero(dataset.labels < CLASSES)
     images = torch.stack([dataset.images.read(int(row)) for row in rows])
-    embedder = models.build(trunk=models.create_trunk("conv4", width=8, in_channels=1), head="none").eval()
+    embedder = models.create_embedder(
+        trunk=models.create_trunk("conv4", width=8, in_channels=1), head="none"
+    ).eval()
     with torch.inference_mode():
         return embedder.features(images).clone(), dataset.labels[rows]
 
 
 @cache
 def resolved() -> Any:
-    return resolve(lf.Experiment.build(name="x", preset="demo", trunk={"mode": "frozen"}))
+    return resolve_experiment(lf.Experiment.build(name="x", preset="demo", trunk={"mode": "frozen"}))
 
 
 @cache
 def head_only() -> models.Embedder:
-    return models.build(trunk=models.create_trunk("conv4", width=8, in_channels=1), size=16)
+    return models.create_embedder(trunk=models.create_trunk("conv4", width=8, in_channels=1), size=16)
 
 
 def train(method: Method) -> None:
-    """Two steps; loss and gradients must be finite numbers."""
+    """Train two steps and check that loss and gradients are finite."""
     features, labels = glyph_features()
     spec = resolved().run_spec(method, {**method.defaults(), **method.fixed}, fold=0, seed=0)
     objective = Objective(spec, num_classes=CLASSES, embedding_size=16)
     options = (
-        {"samples_per_class": M} if "samples_per_class" in batches.registry[method.sampler].parameters else {}
+        {"samples_per_class": M}
+        if "samples_per_class" in samplers.registry[method.sampler].parameters
+        else {}
     )
-    sampler = batches.create(method.sampler, labels, batch_size=BATCH, seed=0, **options)
+    sampler = samplers.create(method.sampler, labels, batch_size=BATCH, seed=0, **options)
     bank = MemoryBank(len(labels), 16)
     if sampler.needs_bank:
         sampler.attach(bank)  # type: ignore[attr-defined]
@@ -69,34 +74,36 @@ def train(method: Method) -> None:
 
 
 @pytest.mark.parametrize("loss", losses.registry.names())
-def test_every_sensible_combination_trains(loss: str) -> None:
+def test_every_valid_combination_trains(loss: str) -> None:
     trained = 0
-    for miner, sampler in product([None, *miners.registry.names()], batches.registry.names()):
+    for miner, sampler in product(
+        [None, *built_in_names(miners.registry)], built_in_names(samplers.registry)
+    ):
         method = Method(name="combination", loss=loss, miner=miner, sampler=sampler)
         try:
-            check_sense(method, samples_per_class=M)
+            check_combination(method, samples_per_class=M)
         except UsageError:
             continue
         train(method)
         trained += 1
-    assert trained >= len(batches.registry.names())
+    assert trained >= len(built_in_names(samplers.registry))
 
 
 @pytest.mark.parametrize("name", methods.registry.names())
-def test_every_recipe_trains(name: str) -> None:
-    train(methods.resolve(MethodSpec(name=name)))
+def test_every_built_in_method_trains(name: str) -> None:
+    train(methods.resolve_method(MethodSpec(name=name)))
 
 
-@pytest.mark.parametrize("regulariser", regularisers.registry.names())
+@pytest.mark.parametrize("regularizer", regularizers.registry.names())
 @pytest.mark.parametrize("loss", ["multi_similarity", "proxy_anchor", "soft_triple"])
-def test_every_regulariser_trains_with_every_loss_that_has_what_it_sees(loss: str, regulariser: str) -> None:
-    small = {"regulariser.hier.ancestors": 8} if regulariser == "hier" else {}
-    method = Method(name="regularised", loss=loss, fixed={f"regulariser.{regulariser}": 0.5, **small})
-    if "proxies" in regularisers.registry[regulariser].card.sees and not losses.has_proxies(loss):
-        with pytest.raises(UsageError, match="one proxy for each class"):
-            check_sense(method, samples_per_class=M)
+def test_every_regularizer_trains_with_every_loss_that_has_what_it_sees(loss: str, regularizer: str) -> None:
+    small = {"regularizer.hier.ancestors": 8} if regularizer == "hier" else {}
+    method = Method(name="regularized", loss=loss, fixed={f"regularizer.{regularizer}": 0.5, **small})
+    if "proxies" in regularizers.registry[regularizer].card.sees and not losses.has_proxies(loss):
+        with pytest.raises(UsageError, match="needs one proxy per class"):
+            check_combination(method, samples_per_class=M)
         return
-    check_sense(method, samples_per_class=M)
+    check_combination(method, samples_per_class=M, unit_embeddings=regularizer != "l2")
     train(method)
 
 
@@ -105,31 +112,31 @@ def test_every_regulariser_trains_with_every_loss_that_has_what_it_sees(loss: st
     [
         ({"name": "x", "loss": "arcface", "miner": "hard"}, 1, "takes no tuples"),
         ({"name": "triplet"}, 1, "set samples_per_class to 2 or more"),
-        ({"name": "x", "loss": "multi_similarity", "miner": "rho_switch"}, 4, "rho_switch is defined for"),
-        ({"name": "x", "loss": "arcface", "set": {"memory.capacity": 64}}, 1, "losses of pairs"),
+        ({"name": "x", "loss": "multi_similarity", "miner": "rho_switch"}, 4, "rho_switch works with"),
+        ({"name": "x", "loss": "arcface", "set": {"memory.capacity": 64}}, 1, "needs a loss of pairs"),
         (
             {"name": "x", "loss": "contrastive", "sampler": "gc", "set": {"mixup.alpha": 2.0}},
             4,
-            "must not be remembered",
+            "cannot be combined with a cross-batch memory",
         ),
         (
-            {"name": "x", "loss": "contrastive", "set": {"regulariser.koleo.eps": 1e-6}},
+            {"name": "x", "loss": "contrastive", "set": {"regularizer.koleo.eps": 1e-6}},
             4,
-            "set regulariser.koleo too",
+            "set regularizer.koleo too",
         ),
         (
             {
                 "name": "x",
                 "loss": "contrastive",
-                "set": {"regulariser.threshold_consistent_margin": 1.0, "mixup.alpha": 2.0},
+                "set": {"regularizer.threshold_consistent_margin": 1.0, "mixup.alpha": 2.0},
             },
             4,
-            "samples of mixup have two",
+            "mixup gives each sample two",
         ),
         (
             {"name": "x", "loss": "cross_entropy", "set": {"synthesis.memvir": 2}},
             1,
-            "cannot take more than it has",
+            "cannot take additional classes",
         ),
         (
             {
@@ -138,17 +145,21 @@ def test_every_regulariser_trains_with_every_loss_that_has_what_it_sees(loss: st
                 "set": {"synthesis.memvir": 2, "synthesis.proxy_synthesis": 0.5},
             },
             1,
-            "one synthesis to a method",
+            "a method can have one synthesis",
         ),
         ({"name": "x", "loss": "triplet", "set": {"s2sd.width": 8}}, 4, "set s2sd.weight too"),
         ({"name": "x", "loss": "npair", "set": {"s2sd.weight": 8}}, 4, "defined on raw ones"),
-        ({"name": "x", "loss": "triplet", "set": {"s2sd.weight": 8, "mixup.alpha": 1}}, 4, "neither mixup"),
-        ({"name": "x", "loss": "ntxent", "set": {"synthesis.metrix": 0.4}}, 4, "is defined for contrastive"),
+        (
+            {"name": "x", "loss": "triplet", "set": {"s2sd.weight": 8, "mixup.alpha": 1}},
+            4,
+            "combined with mixup",
+        ),
+        ({"name": "x", "loss": "ntxent", "set": {"synthesis.metrix": 0.4}}, 4, "works with contrastive"),
         ({"name": "x", "loss": "arcface", "set": {"synthesis.memvir.gap": 2}}, 1, "set synthesis.memvir too"),
     ],
 )
-def test_senseless_combinations_are_refused_with_a_reason(
+def test_invalid_combinations_raise_an_error_with_a_reason(
     spec: dict[str, Any], samples_per_class: int, reason: str
 ) -> None:
     with pytest.raises(UsageError, match=reason):
-        check_sense(methods.resolve(MethodSpec(**spec)), samples_per_class=samples_per_class)
+        check_combination(methods.resolve_method(MethodSpec(**spec)), samples_per_class=samples_per_class)

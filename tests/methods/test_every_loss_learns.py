@@ -1,4 +1,4 @@
-"""Every loss, at its defaults, makes a small network better at new glyphs than it was untrained."""
+"""Every loss, with its default options, improves a small network on unseen glyphs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import pytest
 
 import levelfield as lf
 from levelfield import losses
-from levelfield.protocol import resolve
-from levelfield.records import RunFolder
+from levelfield.protocol import resolve_experiment
+from levelfield.records import RunDirectory
 from levelfield.train import RunJob, run_job
 
-FACTOR = 1.3  # of MAP@R on classes that were not trained on, against the untrained network
-EPOCHS, LONGER = 2, 8  # of 75 steps
-SLOW = {  # most of them margins between class weights that start at random: the angle has to close first
+pytestmark = pytest.mark.slow
+
+FACTOR = 1.3  # MAP@R on unseen classes, relative to the untrained network
+EPOCHS, LONGER = 2, 8  # epochs of 75 steps
+SLOW = {  # mostly margin losses whose class weights start at random
     "arcface",
     "cosface",
     "curricularface",
@@ -28,16 +30,16 @@ SLOW = {  # most of them margins between class weights that start at random: the
     "group",
     "hist",
 }
-EXCUSED = {  # as their documentation says
-    "sphereface": "annealing, and without it a network from scratch does not learn",
-    "embedding_expansion": "a network from scratch learns slowly by it",
+EXCUSED = {  # see their documentation
+    "sphereface": "Without annealing, a network does not learn from scratch",
+    "embedding_expansion": "a network learns slowly from scratch",
 }
 
 
 def values(loss: str) -> dict[str, Any]:
     method: dict[str, Any] = {"name": loss}
     if losses.registry[loss].card.own_lr:
-        method["set"] = {"loss_lr": 0.1}  # papers' rates are for a hundred epochs, not for 150 steps
+        method["set"] = {"loss_lr": 0.1}  # the papers' learning rates are for a hundred epochs
     return {
         "name": "learns",
         "dataset": {"name": "glyphs", "size": 28, "samples_per_class": 8},
@@ -60,16 +62,16 @@ def values(loss: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("loss", [name for name in losses.registry.names() if name not in EXCUSED])
 def test_a_loss_at_its_defaults_beats_the_untrained_network(loss: str, tmp_path: Path) -> None:
-    resolved = resolve(lf.Experiment.build(**values(loss)))
+    resolved = resolve_experiment(lf.Experiment.build(**values(loss)))
     method = resolved.methods[0]
     chosen = {name: value for name, value in method.defaults().items() if name not in method.fixed}
     spec = resolved.run_spec(method, chosen, fold=0, seed=7)
     result = run_job(RunJob(spec, resolved.resources, tmp_path))
-    before = RunFolder(tmp_path).log()[0].scores["map_at_r"]
+    before = RunDirectory(tmp_path).log()[0].scores["map_at_r"]
     assert result.status == "complete" and not result.collapse
     assert result.validation["map_at_r"] > FACTOR * before
 
 
-def test_who_is_excused_says_why() -> None:
+def test_excused_losses_have_a_reason() -> None:
     for loss, why in EXCUSED.items():
         assert why in " ".join((losses.registry[loss].target.__doc__ or "").split())

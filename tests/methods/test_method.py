@@ -1,66 +1,72 @@
 from __future__ import annotations
 
 import pytest
+from tests.helpers.built_in import built_in_methods
 
 from levelfield import losses, methods
 from levelfield.config import BatchSpec, MethodSpec
-from levelfield.errors import UsageError
+from levelfield.core.errors import UsageError
+from levelfield.core.space import Choice, Float, Int
 from levelfield.methods import part_options
-from levelfield.space import Choice, Float, Int
 
 
 def test_a_loss_is_a_method_by_itself() -> None:
-    method = methods.resolve(MethodSpec(name="contrastive"))
+    method = methods.resolve_method(MethodSpec(name="contrastive"))
     assert (method.loss, method.miner) == ("contrastive", None)
     assert method.space == losses.registry["contrastive"].card.space
 
 
-def test_loss_parameters_bring_a_learning_rate_to_search() -> None:
-    assert "loss_lr" in methods.resolve(MethodSpec(name="arcface")).space
-    assert "loss_lr" not in methods.resolve(MethodSpec(name="triplet")).space
+def test_loss_parameters_add_a_learning_rate_to_the_search() -> None:
+    assert "loss_lr" in methods.resolve_method(MethodSpec(name="arcface")).space
+    assert "loss_lr" not in methods.resolve_method(MethodSpec(name="triplet")).space
 
 
-def test_what_is_set_leaves_the_search() -> None:
-    method = methods.resolve(MethodSpec(name="contrastive", set={"pos_margin": 0.0}))
+def test_fixed_hyperparameters_are_not_searched() -> None:
+    method = methods.resolve_method(MethodSpec(name="contrastive", set={"pos_margin": 0.0}))
     assert list(method.space) == ["neg_margin"]
     assert method.fixed == {"pos_margin": 0.0}
 
 
-def test_ranges_of_ones_own() -> None:
+def test_custom_ranges() -> None:
     spec = MethodSpec(name="x", loss="fastap", space={"num_bins": [4, 20]})
-    assert methods.resolve(spec).space["num_bins"] == Int(4, 20)
+    assert methods.resolve_method(spec).space["num_bins"] == Int(4, 20)
     spec = MethodSpec(name="ntxent", space={"temperature": [1e-3, 1.0, "log"]})
-    assert methods.resolve(spec).space["temperature"] == Float(1e-3, 1.0, log=True)
+    assert methods.resolve_method(spec).space["temperature"] == Float(1e-3, 1.0, log=True)
     spec = MethodSpec(
         name="x", loss="triplet", miner="triplet_margin", space={"miner.kind": ["hard", "easy"]}
     )
-    assert methods.resolve(spec).space["miner.kind"] == Choice("hard", "easy")
+    assert methods.resolve_method(spec).space["miner.kind"] == Choice("hard", "easy")
 
 
-def test_a_value_outside_its_range_is_refused_unless_the_range_is_widened() -> None:
+def test_a_value_outside_its_range_is_an_error_unless_the_range_is_widened() -> None:
     with pytest.raises(UsageError, match="outside its range"):
-        methods.resolve(MethodSpec(name="triplet", set={"margin": 7.0}))
+        methods.resolve_method(MethodSpec(name="triplet", set={"margin": 7.0}))
     widened = MethodSpec(name="triplet", set={"margin": 7.0}, space={"margin": [0.0, 10.0]})
-    assert methods.resolve(widened).fixed["margin"] == 7.0
+    assert methods.resolve_method(widened).fixed["margin"] == 7.0
 
 
-def test_classification_losses_take_their_own_number_of_samples() -> None:
+def test_classification_losses_have_their_own_samples_per_class() -> None:
     batch = BatchSpec(size=32, samples_per_class=4, samples_per_class_classification=1)
-    assert methods.resolve(MethodSpec(name="triplet")).with_samples(batch) == 4
-    assert methods.resolve(MethodSpec(name="arcface")).with_samples(batch) == 1
-    assert methods.resolve(MethodSpec(name="arcface", samples_per_class=2)).with_samples(batch) == 2
+    assert methods.resolve_method(MethodSpec(name="triplet")).resolve_samples_per_class(batch) == 4
+    assert methods.resolve_method(MethodSpec(name="arcface")).resolve_samples_per_class(batch) == 1
+    assert (
+        methods.resolve_method(MethodSpec(name="arcface", samples_per_class=2)).resolve_samples_per_class(
+            batch
+        )
+        == 2
+    )
 
 
 def test_recommended_values_may_depend_on_the_dataset() -> None:
-    method = methods.resolve(MethodSpec(name="r_margin"))
+    method = methods.resolve_method(MethodSpec(name="r_margin"))
     assert method.defaults("sop")["miner.p_switch"] == 0.15
     assert method.defaults("cars196")["miner.p_switch"] == 0.35
 
 
 def test_every_methods_defaults_lie_in_its_space() -> None:
-    for name in methods.names():
-        method = methods.resolve(MethodSpec(name=name))
-        method.check(method.defaults())
+    for name in built_in_methods():
+        method = methods.resolve_method(MethodSpec(name=name))
+        method.check_hyperparameters(method.defaults())
         assert method.defaults().keys() == method.space.keys(), name
 
 

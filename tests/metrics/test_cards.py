@@ -1,11 +1,11 @@
-"""Every measure says which way is better, and how papers print it."""
+"""Metric cards: direction, label and unit."""
 
 from __future__ import annotations
 
 import pytest
 
 from levelfield import metrics
-from levelfield.errors import UsageError
+from levelfield.core.errors import UsageError
 
 DIRECTIONS = {
     True: {
@@ -18,7 +18,7 @@ DIRECTIONS = {
 
 
 @pytest.mark.parametrize("name", metrics.registry.names())
-def test_every_registered_measure_states_its_direction_label_and_unit(name: str) -> None:
+def test_every_registered_metric_states_its_direction_label_and_unit(name: str) -> None:
     card = metrics.registry[name].card
     assert name in DIRECTIONS[card.higher_is_better], "state the direction here too, on purpose"
     assert card.label
@@ -35,6 +35,6 @@ def test_the_sign_of_a_selection_follows_the_direction() -> None:
     assert metrics.selection_sign("alignment") == -1
 
 
-def test_a_measure_without_a_direction_cannot_select() -> None:
+def test_a_metric_without_a_direction_cannot_select() -> None:
     with pytest.raises(UsageError, match=r'"pi_ratio" cannot select.*such as map_at_r'):
         metrics.selection_sign("pi_ratio")

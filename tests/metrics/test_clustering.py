@@ -1,4 +1,4 @@
-"""Clusters: k-means is seeded and sound, and NMI flatters random embeddings as the reality check says."""
+"""Clustering metrics: seeded k-means, and the high NMI of random embeddings."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 from sklearn.cluster import KMeans
+from tests.oracles.metrics_structure import pair_f1
 
 from levelfield.metrics import evaluate
 from levelfield.metrics._clusters import contingency, kmeans
 from levelfield.metrics.clustering import ami, f1, nmi
-from oracles.metrics_structure import pair_f1
 
 
 def seeded(seed=0):
@@ -45,9 +45,9 @@ def test_f1_counts_pairs():
 
 
 def test_clear_clusters_are_found():
-    centres = 10 * torch.randn(8, 5, generator=seeded())
+    centers = 10 * torch.randn(8, 5, generator=seeded())
     labels = torch.arange(200) % 8
-    rows = centres[labels] + 0.1 * torch.randn(200, 5, generator=seeded(1))
+    rows = centers[labels] + 0.1 * torch.randn(200, 5, generator=seeded(1))
     found = max((kmeans(rows, 8, seeded(s)) for s in range(5)), key=lambda c: -within(rows, c))
     assert nmi(contingency(labels, found)) == pytest.approx(1.0)
 
@@ -73,7 +73,7 @@ def test_duplicates_and_as_many_clusters_as_samples_do_no_harm(k):
     assert int(clusters.max()) < k
 
 
-def test_more_centres_than_rounds_are_drawn_in_batches(monkeypatch):
+def test_more_centers_than_rounds_are_drawn_in_batches(monkeypatch):
     monkeypatch.setattr("levelfield.metrics._clusters.ROUNDS", 4)
     monkeypatch.setattr("levelfield.metrics._clusters.BLOCK_BYTES", 1000)
     rows = torch.randn(100, 3, generator=seeded())

@@ -1,4 +1,4 @@
-"""Embeddings made by anything are read from files, scored, and shown."""
+"""Embedding files of all kinds are read and scored."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from safetensors.numpy import save_file
 from typer.testing import CliRunner
 
 from levelfield.cli.evaluate import evaluate as command
-from levelfield.errors import UsageError
+from levelfield.core.errors import UsageError
 from levelfield.metrics import evaluate
 from levelfield.metrics.files import read_embeddings, read_labels
 
@@ -118,8 +118,8 @@ def test_files_that_cannot_be_used_are_named(tmp_path):
 
     np.savez(tmp_path / "other.npz", vectors=ROWS)
     np.save(tmp_path / "objects.npy", np.array([{}, {}], dtype=object))
-    assert "no file" in refused(tmp_path / "nowhere.npz")
-    assert "unknown kind" in refused(text("rows.xlsx", ""))
+    assert "does not exist" in refused(tmp_path / "nowhere.npz")
+    assert "unknown extension" in refused(text("rows.xlsx", ""))
     assert 'save the embeddings as "embeddings"' in refused(tmp_path / "other.npz")
     assert "cannot be read" in refused(tmp_path / "objects.npy")
     assert "cannot be read" in refused(text("broken.npz", "no zip"))

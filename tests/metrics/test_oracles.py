@@ -1,14 +1,14 @@
-"""Every registered measure has an oracle, slow and obvious, and agrees with it."""
+"""Every registered metric agrees with a slow, obvious oracle."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.oracles import metrics as retrieval
+from tests.oracles import metrics_structure as structure
 
 from levelfield import metrics
 from levelfield.metrics._clusters import contingency
-from oracles import metrics as retrieval
-from oracles import metrics_structure as structure
 
 K = 5
 
@@ -33,7 +33,7 @@ def sample(seed=0, n=60):
 
 @pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind == "retrieval"])
 @pytest.mark.parametrize("distance", ["cosine", "euclidean"])
-def test_every_retrieval_measure_agrees_with_its_oracle(name, distance):
+def test_every_retrieval_metric_agrees_with_its_oracle(name, distance):
     filled = name.replace("_at_K", f"_at_{K}")
     rows, labels = sample()
     scores = metrics.evaluate(rows, labels, metrics=(filled,), distance=distance, per_query=True)
@@ -42,7 +42,7 @@ def test_every_retrieval_measure_agrees_with_its_oracle(name, distance):
 
 
 @pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind == "structure"])
-def test_every_measure_of_structure_agrees_with_its_oracle(name):
+def test_every_metric_of_structure_agrees_with_its_oracle(name):
     rows, labels = sample()
     value = metrics.evaluate(rows, labels, metrics=(name,))[name]
     assert value == pytest.approx(STRUCTURE[name](structure.unit(rows), labels), rel=1e-9)
@@ -50,9 +50,9 @@ def test_every_measure_of_structure_agrees_with_its_oracle(name):
 
 @pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind == "clustering"])
 @pytest.mark.parametrize("seed", range(3))
-def test_every_clustering_measure_agrees_with_its_oracle(name, seed):
-    """On seven samples, so that the oracle of AMI can try every way to deal out the clusters."""
+def test_every_clustering_metric_agrees_with_its_oracle(name, seed):
+    """Seven samples, so that the oracle of AMI can try every assignment of clusters."""
     random = np.random.default_rng(seed)
     labels, clusters = random.integers(0, 3, 7), random.integers(0, 3, 7)
-    value = metrics.resolve(name).compute(contingency(labels, clusters))
+    value = metrics.resolve_metric(name).compute(contingency(labels, clusters))
     assert value == pytest.approx(CLUSTERING[name](labels, clusters), rel=1e-9)

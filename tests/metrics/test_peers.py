@@ -1,4 +1,4 @@
-"""Where others define the same measure, we agree with them."""
+"""Metrics agree with the same metrics of other libraries."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ OURS = {
 }
 
 
-@pytest.mark.parametrize("itself", [True, False])
-def test_retrieval_agrees_with_pytorch_metric_learning(itself):
+@pytest.mark.parametrize("exclude_self", [True, False])
+def test_retrieval_agrees_with_pytorch_metric_learning(exclude_self):
     generator = torch.Generator().manual_seed(0)
     labels = torch.randint(0, 20, (300,), generator=generator)
     rows = torch.randn(20, 8, generator=generator)[labels] + torch.randn(300, 8, generator=generator)
     rows = torch.nn.functional.normalize(rows)
     theirs = accuracy.AccuracyCalculator(include=tuple(OURS), k=None, device=torch.device("cpu"))
-    if itself:
+    if exclude_self:
         expected = theirs.get_accuracy(rows, labels)
         scores = evaluate(rows, labels, metrics=tuple(OURS.values()))
     else:
@@ -51,7 +51,7 @@ def test_retrieval_agrees_with_pytorch_metric_learning(itself):
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(("classes", "clusters"), [(1, 1), (1, 5), (7, 1), (4, 9), (40, 40), (200, 150)])
-def test_agreement_of_labellings_is_what_scikit_learn_says(seed, classes, clusters):
+def test_agreement_of_labelings_is_what_scikit_learn_says(seed, classes, clusters):
     random = np.random.default_rng(seed)
     labels = random.integers(0, classes, 200)
     found = np.where(random.random(200) < 0.5, labels % clusters, random.integers(0, clusters, 200))

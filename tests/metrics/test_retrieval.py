@@ -1,4 +1,4 @@
-"""Retrieval measures agree with the obvious definition, whatever the input and the way of computing."""
+"""Retrieval metrics agree with the obvious definition, for any input and algorithm."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.oracles import metrics as oracle
 
-from levelfield.metrics import _sieve, evaluate
-from oracles import metrics as oracle
+from levelfield.metrics import _filtered_search, evaluate
 
-MEASURES = (
+METRICS = (
     "precision_at_1",
     "r_precision",
     "map_at_r",
@@ -62,14 +62,14 @@ def sample(kind, seed, *, size=None):
     seed=st.integers(0, 10_000),
     distance=st.sampled_from(["cosine", "euclidean"]),
     chunk=st.sampled_from([1, 2, 32]),
-    measures=st.sampled_from([MEASURES, SHALLOW, ("mrr", "recall_at_4")]),
+    names=st.sampled_from([METRICS, SHALLOW, ("mrr", "recall_at_4")]),
 )
-def test_every_measure_is_what_its_definition_says(kind, seed, distance, chunk, measures):
+def test_every_metric_is_what_its_definition_says(kind, seed, distance, chunk, names):
     rows, labels = sample(kind, seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_sieve, "CHUNK", chunk)  # small chunks send small samples through the sieve
-        scores = evaluate(rows, labels, metrics=measures, distance=distance, per_query=True)
-    for name, expected in oracle.per_query(measures, rows, labels, distance=distance).items():
+        patch.setattr(_filtered_search, "CHUNK", chunk)  # small chunks send small samples through the filter
+        scores = evaluate(rows, labels, metrics=names, distance=distance, per_query=True)
+    for name, expected in oracle.per_query(names, rows, labels, distance=distance).items():
         np.testing.assert_allclose(scores.per_query[name], expected, atol=1e-12, err_msg=name)
         assert scores[name] == pytest.approx(np.nanmean(expected))
         assert scores.skipped == np.isnan(expected).sum()
@@ -82,27 +82,27 @@ def test_a_gallery_of_its_own(kind, seed, chunk):
     asked, held = labels[:20].copy(), labels[15:]
     asked[-1] = held[0]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_sieve, "CHUNK", chunk)
+        patch.setattr(_filtered_search, "CHUNK", chunk)
         scores = evaluate(
-            rows[:20], asked, gallery=rows[15:], gallery_labels=held, metrics=MEASURES, per_query=True
+            rows[:20], asked, gallery=rows[15:], gallery_labels=held, metrics=METRICS, per_query=True
         )
-    expected = oracle.per_query(MEASURES, rows[:20], asked, gallery=rows[15:], gallery_labels=held)
-    for name in MEASURES:
+    expected = oracle.per_query(METRICS, rows[:20], asked, gallery=rows[15:], gallery_labels=held)
+    for name in METRICS:
         np.testing.assert_allclose(scores.per_query[name], expected[name], atol=1e-12, err_msg=name)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_neither_blocks_nor_the_order_of_rows_change_a_score(kind):
     rows, labels = sample(kind, 3, size=200)
-    whole = evaluate(rows, labels, metrics=MEASURES, per_query=True)
+    whole = evaluate(rows, labels, metrics=METRICS, per_query=True)
     order = np.random.default_rng(0).permutation(len(rows))
     for memory in (30_000, 1 << 17):
-        parts = evaluate(rows[order], labels[order], metrics=MEASURES, per_query=True, memory=memory)
-        for name in MEASURES:
+        parts = evaluate(rows[order], labels[order], metrics=METRICS, per_query=True, memory=memory)
+        for name in METRICS:
             np.testing.assert_array_equal(parts.per_query[name], whole.per_query[name][order])
 
 
-def test_the_sieve_and_the_sort_agree_on_a_larger_set():
+def test_the_filter_and_the_sort_agree_on_a_larger_set():
     random = np.random.default_rng(0)
     labels = np.repeat(np.arange(300), 10)
     rows = random.normal(size=(300, 16))[labels] + 1.2 * random.normal(size=(3000, 16))
@@ -113,8 +113,8 @@ def test_the_sieve_and_the_sort_agree_on_a_larger_set():
         np.testing.assert_array_equal(fast.per_query[name], slow.per_query[name])
 
 
-def test_ties_never_flatter():
-    """If all embeddings are equal, nothing can be found: every irrelevant item stands before the relevant."""
+def test_ties_never_raise_a_score():
+    """If all embeddings are equal, nothing is found: every irrelevant item ranks before the relevant ones."""
     scores = evaluate(np.ones((6, 3)), [0, 0, 1, 1, 2, 2], metrics=("precision_at_1", "map", "mrr"))
     assert scores["precision_at_1"] == 0.0
     assert scores["mrr"] == scores["map"] == pytest.approx(1 / 5)
@@ -197,7 +197,7 @@ def test_a_gallery_too_large_to_keep_is_prepared_piece_by_piece(monkeypatch):
 def test_too_many_candidates_are_sorted_instead(monkeypatch, most):
     rows, labels = sample("duplicated", 4, size=400)
     expected = evaluate(rows, labels, metrics=SHALLOW, per_query=True)
-    monkeypatch.setattr(_sieve, "MOST_CANDIDATES", most)
+    monkeypatch.setattr(_filtered_search, "MAX_CANDIDATES", most)
     again = evaluate(rows, labels, metrics=SHALLOW, per_query=True)
     for name in SHALLOW:
         np.testing.assert_array_equal(again.per_query[name], expected.per_query[name])

@@ -1,4 +1,4 @@
-"""Intervals, correlations, and what an approximate index must own up to."""
+"""Intervals, correlations, and the reported recall of an approximate index."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from levelfield.errors import UsageError
+from levelfield.core.errors import UsageError
 from levelfield.metrics import correlation, evaluate
 from levelfield.metrics._scores import bootstrap_intervals
 
@@ -59,14 +59,14 @@ def test_correlation_is_numpys():
     assert found.runs == 30
 
 
-def test_correlation_over_runs_keeps_the_measures_they_share():
+def test_correlation_over_runs_keeps_the_metrics_they_share():
     runs = [{"a": 1.0, "b": 1.0, "x": 0.0}, {"b": 3.0, "a": 2.0}, {"a": 3.0, "b": 4.0}]
     found = correlation(runs, kind="spearman")
     assert found.names == ("a", "b")
     assert found.between("a", "b") == pytest.approx(1.0)
 
 
-def test_a_measure_that_never_changes_correlates_with_nothing():
+def test_a_metric_that_never_changes_correlates_with_nothing():
     found = correlation([{"a": 0.3, "b": 1}, {"a": 0.3, "b": 2}, {"a": 0.3, "b": 4}])
     assert np.isnan(found.between("a", "b"))
 
@@ -74,8 +74,8 @@ def test_a_measure_that_never_changes_correlates_with_nothing():
 @pytest.mark.parametrize(
     ("table", "options", "message"),
     [
-        ([], {}, "no measure in common"),
-        ([{"a": 1}, {"b": 2}], {}, "no measure in common"),
+        ([], {}, "no metric in common"),
+        ([{"a": 1}, {"b": 2}], {}, "no metric in common"),
         ([{"a": 1}], {}, "at least 2 runs"),
         ([{"a": 1}, {"a": float("inf")}], {}, '"a" holds NaN or infinity'),
         ({"a": [1, 2], "b": [1]}, {}, "differ in length"),
@@ -87,7 +87,7 @@ def test_a_table_without_sense_is_refused(table, options, message):
         correlation(table, **options)
 
 
-def test_progress_is_told():
+def test_progress_callback_is_called():
     seen = []
     evaluate(*sample(), progress=lambda done, total: seen.append((done, total)), memory=400 * 4 * 100)
     assert seen[-1] == (400, 400)
@@ -98,12 +98,12 @@ faiss_metrics = ("precision_at_1", "map_at_r", "recall_at_4")
 
 
 @pytest.mark.parametrize("distance", ["cosine", "euclidean"])
-@pytest.mark.parametrize("itself", [True, False])
-def test_an_index_that_misses_nothing_gives_the_exact_scores(distance, itself):
+@pytest.mark.parametrize("exclude_self", [True, False])
+def test_an_index_that_misses_nothing_gives_the_exact_scores(distance, exclude_self):
     pytest.importorskip("faiss")
     rows, labels = sample(900, noise=0.5)
     options = {"metrics": faiss_metrics, "distance": distance, "per_query": True}
-    if not itself:
+    if not exclude_self:
         options |= {"gallery": rows[300:], "gallery_labels": labels[300:]}
         rows, labels = rows[:300], labels[:300]
     exact = evaluate(rows, labels, **options)
@@ -125,7 +125,7 @@ def test_an_index_that_misses_items_says_so():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"index": "Nonsense"}, 'faiss refuses the index "Nonsense"'),
+        ({"index": "Nonsense"}, 'faiss cannot build the index "Nonsense"'),
         ({"index": "Flat", "metrics": ("map",)}, "map needs the whole ranking"),
     ],
 )

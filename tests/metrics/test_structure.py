@@ -1,4 +1,4 @@
-"""Measures of structure agree with loops over pairs, and say what a collapsed space is."""
+"""Structure metrics agree with loops over pairs, also on a collapsed space."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
+from tests.oracles import metrics_structure as oracle
 
 from levelfield.metrics import evaluate, spectrum, structure
-from oracles import metrics_structure as oracle
 
 STRUCTURE = ("rho", "rho_class", "pi_intra", "pi_inter", "pi_ratio", "alignment", "uniformity")
 

@@ -1,4 +1,4 @@
-"""Every miner finds what its definition says, on batches of every shape."""
+"""Every miner returns the tuples of its definition, on batches of every shape."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.oracles import miners as oracle
 
 from levelfield import miners
-from levelfield.geometry import relations, unit
+from levelfield.core.geometry import bool_pair_masks, l2_normalize
 from levelfield.miners import Pairs, Triplets
-from oracles import miners as oracle
 
 
 @st.composite
 def batches(draw):
-    """Points without ties and labels of any balance, one class only and a batch of one included."""
+    """Return points without ties and labels of any balance, also one class or one sample."""
     size = draw(st.integers(1, 14))
     labels = np.array(draw(st.lists(st.integers(0, 4), min_size=size, max_size=size)))
     points = np.random.default_rng(draw(st.integers(0, 10_000))).normal(size=(size, draw(st.integers(2, 9))))
@@ -26,7 +26,7 @@ def batches(draw):
 
 
 def mine(name, points, labels, **options):
-    """On points as they come, wherever the miner can do without the sphere."""
+    """Make a miner that works on raw points, if it can."""
     if "normalize" in miners.registry[name].parameters:
         options["normalize"] = False
     return miners.create(name, **options)(torch.from_numpy(points), torch.from_numpy(labels))
@@ -145,12 +145,12 @@ def test_a_fallback_leaves_no_anchor_out_and_changes_nothing_else(batch, seed, k
     plain = triplet_set(mine(name, *batch, seed=seed, **options))
     everything = set(oracle.all_triplets(batch[1]))
     assert plain <= found <= everything
-    key = 2 if kind == "strict" else 1  # a triplet for every pair, or for every anchor
+    key = 2 if kind == "strict" else 1  # one triplet per pair, or per anchor
     assert {triplet[:key] for triplet in found} == {triplet[:key] for triplet in everything}
 
 
 def test_collapsed_classes_give_triplets_with_a_fallback_only():
-    """Both classes in a place of their own, far apart: nothing is semi-hard, nothing is hard."""
+    """Two collapsed classes far apart: no triplet is semi-hard or hard."""
     embeddings, labels = torch.eye(2).repeat_interleave(4, 0), torch.arange(2).repeat_interleave(4)
     for name in ("semihard", "softhard"):
         assert len(miners.create(name)(embeddings, labels).anchor) == 0
@@ -168,13 +168,13 @@ def test_distance_weighted_draws_one_negative_within_the_limit_for_every_pair(ba
 
 
 @pytest.mark.parametrize("dimensions", [2, 8, 128, 512])
-def test_the_chances_of_distance_weighted_are_the_inverse_density(dimensions):
+def test_the_probabilities_of_distance_weighted_are_the_inverse_density(dimensions):
     random = np.random.default_rng(0)
     points = random.normal(size=(30, dimensions)) + random.normal(size=dimensions) * 1.2
     labels = np.arange(30) % 6
     miner = miners.create("distance_weighted")
-    _, negative = relations(torch.from_numpy(labels))
-    weights = miner.weights(unit(torch.from_numpy(points)), negative)
+    _, negative = bool_pair_masks(torch.from_numpy(labels))
+    weights = miner.weights(l2_normalize(torch.from_numpy(points)), negative)
     weights = (weights / weights.sum(dim=1, keepdim=True)).nan_to_num(0).numpy()
     expected = np.zeros_like(weights)
     for a, chances in oracle.distance_weights(points, labels, cutoff=0.5, limit=1.4).items():

@@ -1,4 +1,4 @@
-"""Where the definitions agree, pytorch-metric-learning finds the same tuples; where not, how it differs."""
+"""Comparison with pytorch-metric-learning: the same tuples, or a known difference."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ def test_the_same_pairs(name, options, theirs, seed):
 
 
 def test_distance_weighted_keeps_anchors_that_one_scale_for_the_batch_would_lose():
-    """Theirs divides by the batch's largest weight; in 512 dimensions that leaves far anchors nothing."""
+    """Theirs divides by the largest weight of the batch; in 512 dimensions some weights underflow."""
     generator = torch.Generator().manual_seed(0)
-    centre = torch.randn(1, 512, generator=generator)
-    near = centre + 0.2 * torch.randn(8, 512, generator=generator)
+    center = torch.randn(1, 512, generator=generator)
+    near = center + 0.2 * torch.randn(8, 512, generator=generator)
     far = torch.randn(8, 512, generator=generator) + 0.4 * torch.randn(1, 512, generator=generator)
     embeddings, labels = F.normalize(torch.cat([near, far])), torch.arange(16) // 2
     found = miners.create("distance_weighted")(embeddings, labels)

@@ -1,4 +1,4 @@
-"""rho-regularisation: the right share of tuples is switched, and they push one class apart."""
+"""rho-regularization: the right fraction of tuples is switched, and they push one class apart."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from levelfield import losses, miners
-from levelfield.errors import UsageError
+from levelfield.core.errors import UsageError
 from levelfield.miners import Triplets
 
 
@@ -28,7 +28,7 @@ def test_without_switches_nothing_changes(inner):
 
 
 def _same_inner(inner, embeddings, labels):
-    """What the inner miner finds when it is seeded as the wrapper seeds it."""
+    """Return the tuples of the inner miner with the seed that the wrapper gives it."""
     return listed(miners.create("rho_switch", miner=inner, p_switch=0.0).miner(embeddings, labels))
 
 
@@ -67,8 +67,8 @@ def test_an_anchor_without_positives_keeps_its_negatives():
 
 
 @pytest.mark.parametrize("name", ["contrastive", "triplet", "margin", "snr_contrastive", "snr_triplet"])
-def test_the_regularised_tuple_losses_push_samples_of_one_class_apart(name):
-    """With every tuple switched, a step down the gradient widens the classes that a plain step narrows."""
+def test_the_regularized_tuple_losses_push_samples_of_one_class_apart(name):
+    """With every tuple switched, a gradient step widens the classes; without, it narrows them."""
 
     def spread(points):
         near = F.normalize(points).reshape(8, 2, 6)
@@ -76,8 +76,8 @@ def test_the_regularised_tuple_losses_push_samples_of_one_class_apart(name):
 
     labels = torch.arange(16) // 2
     generator = torch.Generator().manual_seed(0)
-    centres = torch.randn(8, 1, 6, generator=generator)
-    raw = (centres + 0.05 * torch.randn(8, 2, 6, generator=generator)).reshape(16, 6).requires_grad_()
+    centers = torch.randn(8, 1, 6, generator=generator)
+    raw = (centers + 0.05 * torch.randn(8, 2, 6, generator=generator)).reshape(16, 6).requires_grad_()
     embeddings = F.normalize(raw)
     miner = miners.create("rho_switch", p_switch=1.0)
     loss = losses.create(name)
@@ -113,9 +113,9 @@ def test_an_inner_miner_may_be_named_with_options_or_given():
         ({"p_switch": 1.5}, "between 0 and 1"),
         ({"miner": "hardd"}, 'did you mean "hard"'),
         ({"miner": "hard", "cutoff": 1.0}, 'no parameter "cutoff"'),
-        ({"miner": miners.create("hard"), "cutoff": 1.0}, "inner miner itself"),
+        ({"miner": miners.create("hard"), "cutoff": 1.0}, "need a miner given by name"),
     ],
 )
-def test_bad_options_are_refused(options, message):
+def test_invalid_options_are_errors(options, message):
     with pytest.raises(UsageError, match=message):
         miners.create("rho_switch", **options)

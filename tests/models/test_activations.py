@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from levelfield import models
+from levelfield.core.errors import RunError
 from levelfield.data import Dataset, MemoryImages
-from levelfield.errors import RunError
 from levelfield.models import _feature_file
-from levelfield.models.extraction import Extractor
+from levelfield.models.extraction import FeatureExtractor
 from levelfield.models.features import FeatureStore, cached_features, feature_identity
 
 COUNT = 20
@@ -34,7 +34,7 @@ def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lower_part(cut: str = "2", *, seed: int = 0) -> models.LowerPart:
-    return models.split(models.create_trunk("conv4", in_channels=1, width=4, seed=seed).eval(), cut)[0]
+    return models.split_at_cut(models.create_trunk("conv4", in_channels=1, width=4, seed=seed).eval(), cut)[0]
 
 
 def compute(folder: Path, source: models.LowerPart | None = None, **options: Any) -> FeatureStore:
@@ -43,14 +43,14 @@ def compute(folder: Path, source: models.LowerPart | None = None, **options: Any
 
 def shards_computed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     computed = []
-    real = Extractor.features
+    real = FeatureExtractor.features
 
-    def counted(self: Extractor, rows: Any, load: Any) -> Tensor:
+    def counted(self: FeatureExtractor, rows: Any, load: Any) -> Tensor:
         computed.append(len(rows))
         return real(self, rows, load)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Extractor, "features", counted)
+        patched.setattr(FeatureExtractor, "features", counted)
         compute(folder)
     return len(computed)
 
@@ -65,7 +65,7 @@ def test_the_store_holds_the_activations_in_half_precision(tmp_path: Path) -> No
 
 
 def test_names_tell_cuts_weights_and_whole_features_apart() -> None:
-    whole = models.build(trunk=models.create_trunk("conv4", in_channels=1, width=4))
+    whole = models.create_embedder(trunk=models.create_trunk("conv4", in_channels=1, width=4))
     found = [
         feature_identity(source, DATASET)
         for source in (lower_part("2"), lower_part("3"), lower_part("2", seed=1), whole)
@@ -75,9 +75,9 @@ def test_names_tell_cuts_weights_and_whole_features_apart() -> None:
 
 def test_weights_after_the_cut_make_no_difference() -> None:
     trunk = models.create_trunk("conv4", in_channels=1, width=4)
-    before = feature_identity(models.split(trunk, "2")[0], DATASET)
+    before = feature_identity(models.split_at_cut(trunk, "2")[0], DATASET)
     torch.nn.init.zeros_(trunk.network.get_submodule("3.0").weight)  # type: ignore[arg-type]
-    assert feature_identity(models.split(trunk, "2")[0], DATASET) == before
+    assert feature_identity(models.split_at_cut(trunk, "2")[0], DATASET) == before
 
 
 def test_half_written_and_damaged_shards_are_computed_again(
@@ -108,7 +108,7 @@ def test_a_full_disk_is_one_clear_line_and_loses_nothing(
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "pwrite", full)
-        with pytest.raises(RunError, match=r"No space left on device; make room.* finished work is kept"):
+        with pytest.raises(RunError, match=r"No space left on device; free some.* finished work is kept"):
             compute(tmp_path)
     assert shards_computed(tmp_path, monkeypatch) == 2
 
@@ -116,16 +116,16 @@ def test_a_full_disk_is_one_clear_line_and_loses_nothing(
 def test_activations_too_large_for_half_precision_are_one_clear_line(tmp_path: Path) -> None:
     trunk = models.create_trunk("conv4", in_channels=1, width=4).eval()
     torch.nn.init.constant_(trunk.network.get_submodule("1.2").bias, 1e6)  # type: ignore[arg-type]
-    with pytest.raises(RunError, match="for image 0, or too large for float16"):
-        compute(tmp_path, models.split(trunk, "2")[0])
+    with pytest.raises(RunError, match="of image 0 are not finite, or too large for float16"):
+        compute(tmp_path, models.split_at_cut(trunk, "2")[0])
 
 
 def test_a_lower_part_is_quick_by_folding_and_gives_the_same(tmp_path: Path) -> None:
     """BatchNorm is folded inside the traced part too."""
     trunk = models.create_trunk("timm:resnet10t").eval()
-    lower, _ = models.split(trunk, "layer4")
+    lower, _ = models.split_at_cut(trunk, "layer4")
     images = torch.rand(3, 3, 64, 64, generator=torch.Generator().manual_seed(0))
-    extractor = Extractor(lower)
+    extractor = FeatureExtractor(lower)
     found = extractor.features(np.arange(3), lambda rows: images[torch.as_tensor(rows)])
     with torch.inference_mode():
         expected = lower(images)
@@ -143,13 +143,13 @@ OTHERS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("other", OTHERS)
 def test_a_cache_made_with_other_weights_or_another_transform_is_not_used(other: str, tmp_path: Path) -> None:
-    """It lies beside the new one; put in its place by hand, it is refused in one line."""
+    """It has its own directory; moved to the new one by hand, it raises a one-line error."""
     wanted, made = compute(tmp_path).path.parent, compute(tmp_path, **OTHERS[other]).path.parent
     assert wanted != made
     before = {file.name: file.read_bytes() for file in made.iterdir() if file.is_file()}
     shutil.rmtree(wanted)
     made.rename(wanted)
-    with pytest.raises(RunError, match=r"is about other (features|activations)") as caught:
+    with pytest.raises(RunError, match=r"describes other features") as caught:
         compute(tmp_path)
     assert "\n" not in str(caught.value)
     assert {file.name: file.read_bytes() for file in wanted.iterdir() if file.is_file()} == before

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from levelfield import models
-from levelfield.errors import UsageError
-from levelfield.models._cuts import list_cuts, split
+from levelfield.core.errors import UsageError
+from levelfield.models._cuts import list_cuts, split_at_cut
 from levelfield.models._trunk import Trunk
 
 FAMILIES = {
@@ -29,6 +29,7 @@ def images(size: int) -> Tensor:
     return torch.rand(3, 3, size, size, generator=torch.Generator().manual_seed(0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_two_parts_are_the_whole_trunk(name: str) -> None:
     size = FAMILIES[name]
@@ -38,7 +39,7 @@ def test_the_two_parts_are_the_whole_trunk(name: str) -> None:
     with torch.no_grad():
         whole = trunk(images(size))
         for cut in cuts[:: max(1, len(cuts) // 4)]:
-            lower, upper = split(trunk, cut.name)
+            lower, upper = split_at_cut(trunk, cut.name)
             activations = lower(images(size))
             assert activations.shape[1:] == cut.shape
             assert torch.equal(upper.eval()(activations), whole), cut.name
@@ -66,7 +67,7 @@ def test_shares_are_those_of_a_count_by_hand() -> None:
 
 def test_the_upper_part_keeps_the_names_of_the_whole() -> None:
     trunk = models.create_trunk("timm:tf_efficientnet_lite0")
-    _, upper = split(trunk, "blocks.6")
+    _, upper = split_at_cut(trunk, "blocks.6")
     whole, part = trunk.state_dict(), upper.state_dict()
     assert part.keys() < whole.keys()
     assert {key.split(".")[1] for key in part} == {"blocks", "conv_head", "bn2"}
@@ -77,7 +78,7 @@ def test_gradients_of_the_upper_part_are_those_of_the_whole() -> None:
     def gradients(cut: bool) -> dict[str, Tensor]:
         trunk = models.create_trunk("timm:resnet18").train()
         trunk.network.eval()
-        lower, upper = split(trunk, "layer4")
+        lower, upper = split_at_cut(trunk, "layer4")
         features = upper(lower(images(64))) if cut else trunk(images(64))
         features.square().mean().backward()
         return {name: p.grad for name, p in upper.named_parameters() if p.grad is not None}
@@ -89,7 +90,7 @@ def test_gradients_of_the_upper_part_are_those_of_the_whole() -> None:
 
 def test_dropout_after_the_cut_works_in_training_only() -> None:
     trunk = models.create_trunk("timm:vit_tiny_patch16_224", attn_drop_rate=0.5, drop_path_rate=0.5)
-    lower, upper = split(trunk, "blocks.10")
+    lower, upper = split_at_cut(trunk, "blocks.10")
     activations = lower.eval()(images(224))
     assert not torch.equal(upper.train()(activations), upper(activations))
     assert torch.equal(upper.eval()(activations), upper(activations))
@@ -101,7 +102,7 @@ def test_cutting_leaves_the_modes_of_layers_as_they_were() -> None:
     trunk.network.get_submodule("layer1").eval()
     before = {name: module.training for name, module in trunk.named_modules()}
     list_cuts(trunk, image_size=64)
-    split(trunk, "layer4")
+    split_at_cut(trunk, "layer4")
     assert {name: module.training for name, module in trunk.named_modules()} == before
 
 
@@ -146,27 +147,27 @@ class Deciding(nn.Module):
 @pytest.mark.parametrize(
     ("network", "name", "message"),
     [
-        (Skipping(), "third", "cannot be cut at third: what first gives is used before and after it"),
+        (Skipping(), "third", "cannot be cut at third: the output of first is used both before and after it"),
         (Repeating(), "layer", "cannot be cut at layer: layer runs 2 times"),
         (Deciding(), "layer", "cannot be cut at layer: its forward pass cannot be traced"),
         (
             Skipping(),
             "thrid",
-            'has no module "thrid" to be cut at; choose from first, second; `levelfield ls',
+            'has no module "thrid"; choose from first, second; `levelfield ls',
         ),
         (Skipping(), "", 'has no module ""'),
     ],
 )
 def test_a_wrong_cut_is_one_clear_line(network: nn.Module, name: str, message: str) -> None:
     with pytest.raises(UsageError, match=message) as caught:
-        split(Trunk(network, name="own", num_features=3), name)
+        split_at_cut(Trunk(network, name="own", num_features=3), name)
     assert "\n" not in str(caught.value)
 
 
 def test_near_cuts_are_suggested() -> None:
     trunk = models.create_trunk("timm:tf_efficientnet_lite0")
-    with pytest.raises(UsageError, match=r'no module "block.6" to be cut at; did you mean "blocks.6"'):
-        split(trunk, "block.6")
+    with pytest.raises(UsageError, match=r'no module "block.6"; did you mean "blocks.6"'):
+        split_at_cut(trunk, "block.6")
 
 
 def test_a_trunk_that_cannot_be_traced_has_no_cuts() -> None:
@@ -174,7 +175,7 @@ def test_a_trunk_that_cannot_be_traced_has_no_cuts() -> None:
 
 
 def test_images_that_a_trunk_does_not_take_are_one_clear_line() -> None:
-    with pytest.raises(UsageError, match="trunk mlp does not take images of 3 x 224 x 224") as caught:
+    with pytest.raises(UsageError, match="trunk mlp does not accept images of 3 x 224 x 224") as caught:
         list_cuts(models.create_trunk("mlp"), image_size=224)
     assert "\n" not in str(caught.value)
 

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from levelfield import models
-from levelfield.errors import UsageError
+from levelfield.core.errors import UsageError
 
 
 def small(seed: int = 0, **options: object) -> models.Embedder:
     trunk = models.create_trunk("conv4", in_channels=1, width=4, seed=seed)
-    return models.build(trunk=trunk, size=8, seed=seed, **options)  # type: ignore[arg-type]
+    return models.create_embedder(trunk=trunk, size=8, seed=seed, **options)  # type: ignore[arg-type]
 
 
 def images(count: int = 6) -> Tensor:
@@ -28,7 +28,7 @@ def train_steps(embedder: models.Embedder, steps: int = 3) -> None:
         optimizer.step()
 
 
-def test_initialisation_depends_on_the_seed_and_on_nothing_else() -> None:
+def test_initialization_depends_on_the_seed_and_on_nothing_else() -> None:
     torch.manual_seed(1)
     one = small(seed=3).state_dict()
     torch.manual_seed(2)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from levelfield import models
 from levelfield.data import Rows
-from levelfield.models.extraction import Extractor
+from levelfield.models.extraction import FeatureExtractor
 
 IMAGES = torch.randint(0, 256, (11, 3, 64, 64), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 
@@ -19,7 +19,7 @@ def load(rows: Rows) -> Tensor:
 
 
 def embedder(name: str = "timm:test_efficientnet", pooling: str = "avg") -> models.Embedder:
-    return models.build(trunk=models.create_trunk(name), pooling=pooling)
+    return models.create_embedder(trunk=models.create_trunk(name), pooling=pooling)
 
 
 @pytest.mark.parametrize(
@@ -27,27 +27,29 @@ def embedder(name: str = "timm:test_efficientnet", pooling: str = "avg") -> mode
 )
 def test_same_features_as_the_plain_loop(name: str, pooling: str) -> None:
     model = embedder(name, pooling)
-    quick = Extractor(model, threads=2).features(np.arange(11), load)
+    quick = FeatureExtractor(model, threads=2).features(np.arange(11), load)
     with torch.inference_mode():
         plain = model.eval().features(IMAGES)
     assert torch.allclose(quick, plain, atol=1e-4)
 
 
 def test_rows_come_in_the_order_asked_for() -> None:
-    extractor = Extractor(embedder("conv4"))
+    extractor = FeatureExtractor(embedder("conv4"))
     rows = np.array([7, 0, 7, 10, 3])
     assert torch.allclose(extractor.features(rows, load), extractor.features(np.arange(11), load)[rows])
 
 
 def test_features_do_not_depend_on_the_number_of_threads() -> None:
     model = embedder()
-    one, three = (Extractor(model, threads=threads).features(np.arange(11), load) for threads in (1, 3))
+    one, three = (
+        FeatureExtractor(model, threads=threads).features(np.arange(11), load) for threads in (1, 3)
+    )
     assert torch.equal(one, three)
 
 
 def test_threads_of_pytorch_are_given_back() -> None:
     before = torch.get_num_threads()
-    Extractor(embedder("conv4"), threads=2).features(np.arange(11), load)
+    FeatureExtractor(embedder("conv4"), threads=2).features(np.arange(11), load)
     assert torch.get_num_threads() == before
 
 
@@ -58,12 +60,12 @@ def test_an_image_that_cannot_be_read_stops_the_extraction() -> None:
         return load(rows)
 
     with pytest.raises(ValueError, match="row 9 is broken"):
-        Extractor(embedder("conv4"), threads=2).features(np.arange(11), broken)
+        FeatureExtractor(embedder("conv4"), threads=2).features(np.arange(11), broken)
 
 
 def test_the_extractor_has_weights_of_its_own() -> None:
     model = embedder("conv4")
-    extractor = Extractor(model)
+    extractor = FeatureExtractor(model)
     before = extractor.features(np.arange(4), load)
     for parameter in model.parameters():
         parameter.data.zero_()

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from levelfield import models
+from levelfield.core.errors import RunError, UsageError
 from levelfield.data import Dataset, Rows, transforms
-from levelfield.errors import RunError, UsageError
 from levelfield.models import _feature_file
 from levelfield.models.features import FeatureStore, cached_features, feature_identity
 
@@ -76,17 +76,17 @@ def images(**options: Any) -> CountingImages:
 
 def embedder(seed: int = 0, pooling: str = "avg") -> models.Embedder:
     trunk = models.create_trunk("conv4", in_channels=1, width=4, seed=seed)
-    return models.build(trunk=trunk, pooling=pooling)
+    return models.create_embedder(trunk=trunk, pooling=pooling)
 
 
 def dataset_of(source: CountingImages, fingerprint: str = "fingerprint") -> Dataset:
     return Dataset("counted", source, np.zeros(len(source), dtype=np.int64), ("all",), fingerprint)
 
 
-def compute(folder: Path, pictures: CountingImages | None = None, **options: Any) -> FeatureStore:
+def compute(folder: Path, counting: CountingImages | None = None, **options: Any) -> FeatureStore:
     rows = options.pop("rows", None)
     dataset = dataset_of(
-        images() if pictures is None else pictures, options.pop("fingerprint", "fingerprint")
+        images() if counting is None else counting, options.pop("fingerprint", "fingerprint")
     )
     dataset = dataset if rows is None else dataset.select(np.array(rows))
     return cached_features(folder, **({"source": embedder(), "dataset": dataset} | options))
@@ -213,14 +213,14 @@ def test_writing_to_features_does_not_reach_the_file(tmp_path: Path) -> None:
 def test_features_that_are_not_finite_are_refused(tmp_path: Path) -> None:
     model = embedder()
     model.trunk.network[3][2].weight.data.fill_(float("inf"))
-    with pytest.raises(RunError, match="not finite for image 0"):
+    with pytest.raises(RunError, match="features of image 0 are not finite"):
         compute(tmp_path, source=model)
 
 
 def test_a_trunk_must_say_how_it_was_made(tmp_path: Path) -> None:
     model = embedder()
     model.trunk.made_from = None
-    with pytest.raises(UsageError, match=r"not made by levelfield\.models\.create_trunk"):
+    with pytest.raises(UsageError, match=r"not created by levelfield\.models\.create_trunk"):
         compute(tmp_path, source=model)
 
 
@@ -247,7 +247,7 @@ def test_a_full_disk_is_one_clear_line_and_loses_nothing(
         return real(descriptor, data, offset)
 
     monkeypatch.setattr(os, "pwrite", full)
-    with pytest.raises(RunError, match=r"No space left on device; make room.* finished work is kept"):
+    with pytest.raises(RunError, match=r"No space left on device; free some space.* finished work is kept"):
         compute(tmp_path)
     assert rows_read(tmp_path) == set(range(12, COUNT))
 
@@ -281,7 +281,7 @@ def test_options_of_a_trunk_that_leave_its_weights_alone_make_new_features(
 
     def features(folder: Path, **chosen: Any) -> Tensor:
         trunk = models.create_trunk("timm:resnet10t", in_channels=1, **chosen)
-        return compute(folder, source=models.build(trunk=trunk)).all().clone()
+        return compute(folder, source=models.create_embedder(trunk=trunk)).all().clone()
 
     plain = features(tmp_path)
     changed = features(tmp_path, **options)
@@ -307,7 +307,7 @@ def test_a_folder_about_other_features_is_refused(tmp_path: Path) -> None:
     content = json.loads(manifest.read_text())
     content["shape"]["rows"] += 1
     manifest.write_text(json.dumps(content))
-    with pytest.raises(RunError, match=r"manifest\.json is about other features"):
+    with pytest.raises(RunError, match=r"manifest\.json describes other features"):
         compute(tmp_path)
 
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from levelfield import models
-from levelfield.errors import UsageError
-from levelfield.models._head_init import principal_directions, start_head
+from levelfield.core.errors import UsageError
+from levelfield.models._head_init import init_head, principal_directions
 
 
 def features(rows: int, width: int, *, seed: int = 0) -> Tensor:
@@ -19,16 +19,16 @@ def features(rows: int, width: int, *, seed: int = 0) -> Tensor:
 
 def started(init: str, data: Tensor, *, size: int, kind: str = "linear", seed: int = 0) -> models.Head:
     head = models.create_head(kind, num_features=data.shape[1], size=size, normalize=False, seed=seed)
-    start_head(head, principal_directions(data), init=init, seed=seed)
+    init_head(head, principal_directions(data), init=init, seed=seed)
     return head
 
 
 def pca_by_svd(data: Tensor, size: int) -> Tensor:
-    """The slow, obvious way: singular vectors of the centred data, largest coordinate positive."""
-    centred = data.double() - data.double().mean(0)
-    vectors = torch.linalg.svd(centred, full_matrices=False).Vh[:size]
+    """The slow, obvious way: singular vectors of the centered data, largest coordinate positive."""
+    centered = data.double() - data.double().mean(0)
+    vectors = torch.linalg.svd(centered, full_matrices=False).Vh[:size]
     signs = torch.stack([row[row.abs().argmax()].sign() for row in vectors])
-    return (centred @ (vectors * signs[:, None]).T).float()
+    return (centered @ (vectors * signs[:, None]).T).float()
 
 
 @pytest.mark.parametrize("kind", ["linear", "mlp"])
@@ -110,9 +110,9 @@ def test_directions_depend_on_features_and_not_on_the_sign_that_a_library_return
             "none",
             "pca",
             8,
-            "head.init pca needs a projection, and head.kind none has none; set head.init to random",
+            "head.init pca needs a projection, but head.kind is none; set head.init to random",
         ),
-        ("mlp", "pca", 5, "needs twice as many hidden units as head.size 5, and there are 8"),
+        ("mlp", "pca", 5, "needs twice as many hidden units as head.size 5, but there are 8"),
     ],
 )
 def test_a_start_that_cannot_be_is_one_clear_line(kind: str, init: str, size: int, message: str) -> None:

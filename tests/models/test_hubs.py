@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import timm
 import torch
 from safetensors.torch import save_file
+from tests.helpers.hub_server import start_hub
+from tests.helpers.warm import run_warm
 
-from hub_server import serving
 from levelfield import models
-from levelfield.errors import RunError, UsageError
+from levelfield.core.errors import RunError, UsageError
 
 TRY = """
 import torch
 from levelfield import models
-from levelfield.errors import LevelfieldError
+from levelfield.core.errors import LevelfieldError
 try:
     trunk = models.create_trunk("hf-hub:owner/tiny", weights="hub")
     print("source", models.registry["hf-hub:owner/tiny"].source)
@@ -50,9 +49,7 @@ def ask(address: str, home: Path) -> dict[str, str]:
         "HF_HUB_DISABLE_XET": "1",
         "HF_HUB_ETAG_TIMEOUT": "2",
     }
-    done = subprocess.run(
-        [sys.executable, "-c", TRY], env=os.environ | settings, capture_output=True, text=True, check=False
-    )
+    done = run_warm(["-c", TRY], env=os.environ | settings, forget=("huggingface_hub", "timm"))
     assert done.returncode == 0, done.stderr
     return dict(line.split(" ", 1) for line in done.stdout.splitlines())
 
@@ -60,7 +57,7 @@ def ask(address: str, home: Path) -> dict[str, str]:
 @pytest.mark.slow
 def test_a_network_of_the_hub_is_fetched_kept_and_named_by_its_commit(tmp_path: Path) -> None:
     total = put_model(tmp_path / "hub", seed=0)
-    with serving(tmp_path / "hub") as (address, asked):
+    with start_hub(tmp_path / "hub") as (address, asked):
         first = ask(address, tmp_path / "home")
         assert float(first["sum"]) == pytest.approx(total)
         assert first["features"] == "512 512"
@@ -107,7 +104,7 @@ def test_a_network_of_torch_hub_with_weights_from_a_server(repository: Path, tmp
     (tmp_path / "hub" / "plain").mkdir(parents=True)
     state = {"0.weight": torch.full((7, 3, 3, 3), 0.5), "0.bias": torch.arange(7.0)}
     torch.save(state, tmp_path / "hub" / "plain" / "net.pth")
-    with serving(tmp_path / "hub") as (address, _):
+    with start_hub(tmp_path / "hub") as (address, _):
         (repository / "hubconf.py").write_text(HUBCONF.format(url=f"{address}/plain/net.pth"))
         trunk = models.create_trunk(f"hub:{repository}/net", weights="hub", image_size=32)
     assert (trunk.num_features, trunk.spatial) == (7, False)
@@ -134,16 +131,16 @@ def test_what_is_wrong_with_a_hub_is_told_in_a_line(
     with pytest.raises(RunError, match="published weights cannot be downloaded"):
         models.create_trunk(f"hub:{repository}/net", weights="hub", image_size=32)
     for name, options, message in [
-        ("net", {"colour": 1}, "cannot be made"),
-        ("nett", {}, "cannot be made"),
+        ("net", {"color": 1}, "cannot be created"),
+        ("nett", {}, "cannot be created"),
         ("words", {}, "not a network"),
         ("net", {"without": "fc"}, 'no layer "fc"'),
     ]:
         with pytest.raises(UsageError, match=message):
             models.create_trunk(f"hub:{repository}/{name}", image_size=32, **options)
-    with pytest.raises(UsageError, match="names no entry"):
+    with pytest.raises(UsageError, match="does not name an entry"):
         models.create_trunk("hub:net")
-    with pytest.raises(UsageError, match=r"there is no .*hubconf\.py"):
+    with pytest.raises(UsageError, match=r"hubconf\.py does not exist"):
         models.create_trunk(f"hub:{repository.parent}/nowhere/net")
     with pytest.raises(UsageError, match="use weights: imagenet"):
         models.create_trunk("resnet50", weights="hub")

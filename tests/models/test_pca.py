@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from levelfield import models
-from levelfield.errors import UsageError
+from levelfield.core.errors import UsageError
 from levelfield.models.pca import pca_head
 
 
@@ -18,8 +18,8 @@ def features(count: int = 60, width: int = 12) -> torch.Tensor:
 
 def test_it_agrees_with_a_singular_value_decomposition() -> None:
     x = features()
-    centred = x.double().numpy() - x.double().numpy().mean(0)
-    left, values, _ = np.linalg.svd(centred, full_matrices=False)
+    centered = x.double().numpy() - x.double().numpy().mean(0)
+    left, values, _ = np.linalg.svd(centered, full_matrices=False)
     expected = left[:, :5] * values[:5]
     got = pca_head(x, size=5, normalize=False)(x).numpy()
     assert np.allclose(np.abs(got), np.abs(expected), atol=1e-4)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.helpers.built_in import built_in_names
+from tests.oracles.bninception_names import LAYERS
 
 from levelfield import models
-from levelfield.errors import UsageError
-from oracles.bninception_names import LAYERS
+from levelfield.core.errors import UsageError
 
 TRUNKS = [
     ("conv4", {"width": 4}, 32),
@@ -34,7 +35,7 @@ def test_a_trunk_gives_the_features_it_promises(name: str, options: dict[str, in
 
 
 def test_every_registered_trunk_is_tested() -> None:
-    assert set(models.registry.names()) <= {name for name, _, _ in TRUNKS}
+    assert set(built_in_names(models.registry)) <= {name for name, _, _ in TRUNKS}
 
 
 @pytest.mark.parametrize("name", ["conv4", "bninception", "googlenet", "resnet50", "timm:test_efficientnet"])
@@ -64,13 +65,13 @@ def test_timm_maps_pooled_by_mean_are_the_features_of_timm() -> None:
 
 def test_a_trunk_of_one_image_size_says_so() -> None:
     trunk = models.create_trunk("timm:test_vit")
-    with pytest.raises(UsageError, match="timm:test_vit takes images of 160 x 160 pixels, got 227 x 227"):
+    with pytest.raises(UsageError, match="timm:test_vit needs images of 160 x 160 pixels, got 227 x 227"):
         trunk(torch.rand(1, 3, 227, 227))
 
 
 def test_a_trunk_that_pools_by_itself_refuses_another_pooling() -> None:
     with pytest.raises(UsageError, match="mlp pools by itself"):
-        models.build(trunk=models.create_trunk("mlp"), pooling="gem")
+        models.create_embedder(trunk=models.create_trunk("mlp"), pooling="gem")
 
 
 @pytest.mark.parametrize(
@@ -78,11 +79,11 @@ def test_a_trunk_that_pools_by_itself_refuses_another_pooling() -> None:
     [
         ("resnet5", {}, 'unknown trunk "resnet5"; did you mean "resnet50"'),
         ("timm:resnet55", {}, 'timm has no network "resnet55"; did you mean "resnet5'),
-        ("timm:test_efficientnet", {"img_size": 32}, "cannot be made with the options"),
+        ("timm:test_efficientnet", {"img_size": 32}, "cannot be created with .*check the options"),
         ("conv4", {"widht": 3}, 'has no parameter "widht"; did you mean "width"'),
         ("conv4", {"width": 0}, "conv4: width is 0"),
         ("conv4", {"in_channels": 0}, "in_channels is 0"),
-        ("resnet50", {"in_channels": 1, "weights": "imagenet"}, "want 3 channels, not 1"),
+        ("resnet50", {"in_channels": 1, "weights": "imagenet"}, "need 3 channels, not 1"),
     ],
 )
 def test_wrong_requests_are_one_clear_line(name: str, options: dict[str, object], message: str) -> None:
@@ -91,7 +92,7 @@ def test_wrong_requests_are_one_clear_line(name: str, options: dict[str, object]
 
 
 @pytest.mark.parametrize("name", ["resnet50", "googlenet", "timm:test_efficientnet", "mlp"])
-def test_initialisation_is_seeded_and_leaves_the_global_stream(name: str) -> None:
+def test_initialization_is_seeded_and_leaves_the_global_stream(name: str) -> None:
     before = torch.get_rng_state()
     one, same, other = (models.create_trunk(name, seed=seed) for seed in (1, 1, 2))
     assert torch.equal(before, torch.get_rng_state())
@@ -139,8 +140,8 @@ def test_bninception_has_the_layers_of_the_public_file() -> None:
     }
     assert {key: tuple(state[key].shape) for key in shapes} == shapes
     # Known as a network of 11,295,240 parameters, of which 1,025,000 are the classifier's.
-    learnt = sum(parameter.numel() for parameter in models.create_trunk("bninception").parameters())
-    assert learnt == 11_295_240 - 1_025_000
+    learned = sum(parameter.numel() for parameter in models.create_trunk("bninception").parameters())
+    assert learned == 11_295_240 - 1_025_000
 
 
 @pytest.mark.parametrize(("size", "maps"), [(224, 7), (227, 7), (256, 8)])

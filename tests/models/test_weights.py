@@ -1,4 +1,4 @@
-"""Weights load where they belong and are refused, in one line, where they do not."""
+"""Weights load into the right network and raise a one-line error for any other."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from urllib.error import URLError
 import pytest
 import torch
 from safetensors.torch import save_file
+from tests.oracles.bninception_names import LAYERS
 
 from levelfield import models
-from levelfield.errors import RunError, UsageError
+from levelfield.core.errors import RunError, UsageError
 from levelfield.models._weights import fingerprint, load_weights
-from levelfield.models._wheels import WHEELS, Wheel
-from oracles.bninception_names import LAYERS
+from levelfield.models._wheel_weights import WHEELS, WheelFile
 
 
 def conv4(seed: int = 0, **options: Any) -> models.Trunk:
@@ -45,7 +45,7 @@ def test_pytorch_file_as_training_tools_write_it(tmp_path: Path, prefix: str, wr
 def test_the_public_bninception_file_loads_key_by_key(tmp_path: Path) -> None:
     source = models.create_trunk("bninception", seed=1)
     own = source.network.state_dict()
-    public = {}
+    public: dict[str, Any] = {}
     for layer in LAYERS:
         public |= {f"{layer}.{name}": own[f"{layer}.{name}"] for name in ("weight", "bias")}
         for name in ("weight", "bias", "running_mean", "running_var"):  # 1 x C, and no step counter
@@ -65,11 +65,11 @@ def test_a_library_file_loads_without_its_classifier(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("weights", ["missing.pth", "folder/missing"])
 def test_a_file_that_does_not_exist(weights: str) -> None:
-    with pytest.raises(UsageError, match=f'unknown weights "{weights}"; no such file'):
+    with pytest.raises(UsageError, match=f'unknown weights "{weights}"; the file does not exist'):
         conv4(weights=weights)
 
 
-def test_a_misspelt_source() -> None:
+def test_a_misspelled_source() -> None:
     with pytest.raises(UsageError, match='unknown weights "imagnet"; did you mean "imagenet"'):
         conv4(weights="imagnet")
 
@@ -78,7 +78,7 @@ def test_weights_of_another_network_are_refused_and_nothing_changes(tmp_path: Pa
     torch.save(conv4().network.state_dict(), tmp_path / "conv4.pth")
     trunk = models.create_trunk("mlp", seed=3)
     before = fingerprint(trunk)
-    with pytest.raises(UsageError, match=r"do not fit trunk mlp: 4 tensors missing .* of another network"):
+    with pytest.raises(UsageError, match=r"do not fit trunk mlp: 4 tensors missing .* to another network"):
         load_weights(trunk, str(tmp_path / "conv4.pth"))
     assert fingerprint(trunk) == before
 
@@ -113,7 +113,7 @@ def test_a_malicious_pickle_runs_nothing(
         torch.save({"weight": Malicious()}, "evil.pth")
     else:
         Path("evil.pth").write_bytes(pickle.dumps(Malicious(), protocol=2))
-    with pytest.raises(UsageError, match=r"evil.pth hold more than tensors.*safetensors") as error:
+    with pytest.raises(UsageError, match=r"evil.pth contain more than tensors.*safetensors") as error:
         conv4(weights="evil.pth")
     assert not Path("attacked").exists()
     assert "\n" not in str(error.value)
@@ -132,7 +132,7 @@ def test_being_offline_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(torch.hub, "load_state_dict_from_url", offline)
     for name in ("resnet50", "googlenet", "bninception"):
         with pytest.raises(
-            RunError, match=f"{name}: its ImageNet weights cannot be downloaded .*online"
+            RunError, match=f"{name}: its ImageNet weights cannot be downloaded .*check the network"
         ) as error:
             models.create_trunk(name, weights="imagenet")
         assert "\n" not in str(error.value)
@@ -147,7 +147,7 @@ def test_timm_offline_is_one_clear_line_at_once(monkeypatch: pytest.MonkeyPatch,
         raise OSError("Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", offline)
-    monkeypatch.setattr("levelfield.hubs.getproxies", dict)
+    monkeypatch.setattr("levelfield.core.hubs.getproxies", dict)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(RunError, match="timm:test_vit: its ImageNet weights cannot be downloaded") as error:
         models.create_trunk("timm:test_vit", weights="imagenet")
@@ -212,10 +212,33 @@ def test_a_wheel_that_is_not_there_or_not_the_published_one_is_one_clear_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(UsageError, match=r"no_such_package are not installed; run pip install levelfield"):
-        Wheel("no_such_package", "weights.pth", "0").path()
-    with pytest.raises(RunError, match=r"package pytest has no file weights\.pth; install it again"):
-        Wheel("pytest", "weights.pth", "0").path()
-    with pytest.raises(
-        RunError, match=r"METADATA is not the published file \(SHA-256 0\); install pytest again"
-    ):
-        Wheel("pytest", "METADATA", "0").path()
+        WheelFile("no_such_package", "weights.pth", "0").path()
+    with pytest.raises(RunError, match=r"package pytest has no file weights\.pth; reinstall it"):
+        WheelFile("pytest", "weights.pth", "0").path()
+    with pytest.raises(RunError, match=r"METADATA is not the published file \(SHA-256 0\); reinstall pytest"):
+        WheelFile("pytest", "METADATA", "0").path()
+
+
+def test_published_weights_over_plain_http_need_their_whole_checksum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import hashlib
+
+    from levelfield.models._download import download_state
+    from levelfield.models.bninception import WEIGHTS_SHA256, WEIGHTS_URL
+
+    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
+    with pytest.raises(RunError, match="plain http needs the checksum"):
+        download_state(WEIGHTS_URL)
+    kept = tmp_path / "checkpoints" / "bn_inception-52deb4733.pth"
+    kept.parent.mkdir()
+    torch.save({"a": torch.ones(1)}, kept)  # a replaced file in the cache
+    with pytest.raises(RunError, match="it is not the published file"):
+        download_state(WEIGHTS_URL, sha256=WEIGHTS_SHA256)
+    whole = hashlib.sha256(kept.read_bytes()).hexdigest()
+    assert download_state(WEIGHTS_URL, sha256=whole)["a"].item() == 1
+    served = tmp_path / "served.pth"
+    kept.rename(served)
+    with pytest.raises(RuntimeError, match="invalid hash"):
+        download_state(served.as_uri(), sha256="0" * 64)
+    assert not (kept.parent / "served.pth").exists()

@@ -1,4 +1,4 @@
-"""Split plans spelled out with plain lists and loops."""
+"""Split plans, written with plain lists and loops."""
 
 from __future__ import annotations
 

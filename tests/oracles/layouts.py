@@ -1,4 +1,4 @@
-"""Tiny datasets in the official layouts, drawn on the spot."""
+"""Tiny generated datasets in the official layouts."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from PIL import Image
 from scipy.io import savemat
 
 
-def picture(file: Path, seed: int, size: tuple[int, int] = (12, 10)) -> None:
-    """A JPEG or PNG of random blocks that differs from seed to seed."""
+def draw_image(file: Path, seed: int, size: tuple[int, int] = (12, 10)) -> None:
+    """Write a JPEG or PNG of random blocks, different for each seed."""
     file.parent.mkdir(parents=True, exist_ok=True)
     blocks = np.random.default_rng(seed).integers(0, 255, (4, 4, 3), dtype=np.uint8)
     Image.fromarray(blocks).resize(size, Image.Resampling.NEAREST).save(file)
@@ -22,7 +22,7 @@ def cub200(root: Path, classes: int = 4, images: int = 3) -> Path:
     names = [f"{n + 1:03}.Bird_{n}" for n in range(classes)]
     entries = [(n, f"{name}/{name}_{i:04}.jpg") for n, name in enumerate(names) for i in range(images)]
     for seed, (_, path) in enumerate(entries):
-        picture(folder / "images" / path, seed)
+        draw_image(folder / "images" / path, seed)
     _lines(folder / "images.txt", [f"{k + 1} {path}" for k, (_, path) in enumerate(entries)])
     _lines(folder / "image_class_labels.txt", [f"{k + 1} {n + 1}" for k, (n, _) in enumerate(entries)])
     _lines(folder / "classes.txt", [f"{n + 1} {name}" for n, name in enumerate(names)])
@@ -31,13 +31,13 @@ def cub200(root: Path, classes: int = 4, images: int = 3) -> Path:
 
 
 def cars196(root: Path, classes: int = 4, images: int = 3) -> Path:
-    """car_ims and cars_annos.mat in ``root / cars196``; labels run through the files in no order."""
+    """car_ims and cars_annos.mat in ``root / cars196``; labels are not in the order of the files."""
     folder = root / "cars196"
     kind = [(name, object) for name in ("relative_im_path", "bbox_x1", "class", "test")]
     annotations = np.zeros((1, classes * images), dtype=kind)
     for k in range(classes * images):
         path = f"car_ims/{k + 1:06}.jpg"
-        picture(folder / path, k)
+        draw_image(folder / path, k)
         annotations[0, k] = (path, 1, k % classes + 1, k % 2)
     names = np.array([f"Maker Model {n}" for n in range(classes)], dtype=object)
     savemat(folder / "cars_annos.mat", {"annotations": annotations, "class_names": names})
@@ -54,7 +54,7 @@ def sop(root: Path, train: int = 3, test: int = 2, images: int = 2) -> Path:
             for view in range(images):
                 number += 1
                 path = f"chair_final/{product:04}_{view}.JPG"
-                picture(folder / path, number)
+                draw_image(folder / path, number)
                 lines.append(f"{number} {product} 1 {path}")
         _lines(folder / f"Ebay_{part}.txt", lines)
     return folder
@@ -68,7 +68,7 @@ def inshop(root: Path) -> Path:
     lines = [str(len(rows)), "image_name item_id evaluation_status"]
     for k, (item, status) in enumerate(rows):
         path = f"img/WOMEN/Dresses/{item}/{k:02}_front.jpg"
-        picture(folder / path, k)
+        draw_image(folder / path, k)
         lines.append(f"{path:60} {item} {status}")
     _lines(folder / "Eval" / "list_eval_partition.txt", lines)
     return folder
@@ -80,7 +80,7 @@ def gldv2(root: Path) -> Path:
 
     def image(part: str, k: int) -> str:
         name = f"{part[0]}{k:015x}".replace("t", "a").replace("i", "b")
-        picture(folder / part / name[0] / name[1] / name[2] / f"{name}.jpg", 100 * len(part) + k)
+        draw_image(folder / part / name[0] / name[1] / name[2] / f"{name}.jpg", 100 * len(part) + k)
         return name
 
     train = [(image("train", k), k // 2 + 70) for k in range(6)]

@@ -16,13 +16,13 @@ def cosine(x, w):
 
 
 def softmax_at(logits, label):
-    """-log of the softmax of a list of scalars at one place, shifted so that nothing overflows."""
+    """-log of the softmax of a list of scalars at one index, shifted against overflow."""
     top = max(logit.item() for logit in logits)
     return -(logits[label] - top) + torch.log(sum(torch.exp(logit - top) for logit in logits))
 
 
 def log_one_plus(exponents):
-    """log(1 + sum of exp), shifted so that nothing overflows."""
+    """log(1 + sum of exp), shifted against overflow."""
     top = max([0.0, *(exponent.item() for exponent in exponents)])
     return top + torch.log(math.exp(-top) + sum((torch.exp(e - top) for e in exponents), torch.tensor(0.0)))
 
@@ -221,8 +221,8 @@ def proxy_proxy(embeddings, labels, weights, *, margin, alpha, variant):
 
 def group(embeddings, labels, weights, *, anchors=2, temperature=24.0, iterations=1, group_weight=1.0):
     everyone, classes, y = range(len(labels)), range(len(weights)), labels.tolist()
-    centred = [x - x.mean() for x in embeddings]
-    correlation = [[cosine(centred[i], centred[j]).clamp(min=0) for j in everyone] for i in everyone]
+    centered = [x - x.mean() for x in embeddings]
+    correlation = [[cosine(centered[i], centered[j]).clamp(min=0) for j in everyone] for i in everyone]
     chances = []
     for i, x in enumerate(embeddings):
         logits = [w @ x / temperature for w in weights]
@@ -245,7 +245,7 @@ def group(embeddings, labels, weights, *, anchors=2, temperature=24.0, iteration
 
 
 def hist(embeddings, labels, weights, *, loss, tau=32.0, alpha=0.9, hypergraph_weight=1.0, hidden=512):
-    """In evaluation mode; what it owns besides the weights is taken from the loss."""
+    """The loss in evaluation mode; parameters other than the weights come from the loss."""
     units = [x / x.norm() for x in embeddings]
     means = [w / w.norm() for w in weights]
     variances = [torch.exp(row.clamp(0, 6)) for row in loss.log_variances]

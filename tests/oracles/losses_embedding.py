@@ -1,4 +1,4 @@
-"""The embedding losses by the letter: explicit loops over pairs, triplets and quadruplets.
+"""Embedding losses as explicit loops over pairs, triplets and quadruplets.
 
 Every function takes embeddings (B x D), labels (B), a miner's tuples or None, and the loss's options.
 Gradients come from autograd on scalars.
@@ -12,16 +12,16 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor
 
-from levelfield.miners import Triplets, Tuples
+from levelfield.miners import MinedTuples, Triplets
 
 Pair = tuple[int, int]
 Triple = tuple[int, int, int]
 
 
-# --- which tuples -------------------------------------------------------------------------------------
+# --- tuples -------------------------------------------------------------------------------------------
 
 
-def positive_pairs(labels: Tensor, tuples: Tuples | None) -> list[Pair]:
+def positive_pairs(labels: Tensor, tuples: MinedTuples | None) -> list[Pair]:
     y = labels.tolist()
     if tuples is None:
         return [(i, j) for i in range(len(y)) for j in range(len(y)) if i != j and y[i] == y[j]]
@@ -30,7 +30,7 @@ def positive_pairs(labels: Tensor, tuples: Tuples | None) -> list[Pair]:
     return list(zip(tuples.pos_anchor.tolist(), tuples.positive.tolist(), strict=True))
 
 
-def negative_pairs(labels: Tensor, tuples: Tuples | None) -> list[Pair]:
+def negative_pairs(labels: Tensor, tuples: MinedTuples | None) -> list[Pair]:
     y = labels.tolist()
     if tuples is None:
         return [(i, j) for i in range(len(y)) for j in range(len(y)) if y[i] != y[j]]
@@ -39,7 +39,7 @@ def negative_pairs(labels: Tensor, tuples: Tuples | None) -> list[Pair]:
     return list(zip(tuples.neg_anchor.tolist(), tuples.negative.tolist(), strict=True))
 
 
-def triplets(labels: Tensor, tuples: Tuples | None) -> list[Triple]:
+def triplets(labels: Tensor, tuples: MinedTuples | None) -> list[Triple]:
     if isinstance(tuples, Triplets):
         return list(
             zip(tuples.anchor.tolist(), tuples.positive.tolist(), tuples.negative.tolist(), strict=True)
@@ -356,7 +356,7 @@ def _soft_rank(s: Sequence[Tensor], p: int, among: Iterable[int], temperature: f
     return 1 + sum((torch.sigmoid((s[k] - s[p]) / temperature) for k in among if k != p), start=s[p] * 0)
 
 
-def smooth_ap(x, y, tuples, *, temperature=0.01, reduction="mean"):
+def smooth_ap(x, y, tuples, *, temperature=0.01, rank_anchor=True, reduction="mean"):
     assert tuples is None
     v = unit(x)
     positives = positive_pairs(y, None)
@@ -365,7 +365,8 @@ def smooth_ap(x, y, tuples, *, temperature=0.01, reduction="mean"):
         mates = others_of(a, positives)
         if mates:
             s = [v[a] @ row for row in v]
-            everyone = [k for k in range(len(x)) if k != a]
+            everyone = [k for k in range(len(x)) if rank_anchor or k != a]
+            mates = [*mates, a] if rank_anchor else mates
             ratios = [
                 _soft_rank(s, p, mates, temperature) / _soft_rank(s, p, everyone, temperature) for p in mates
             ]
@@ -432,7 +433,7 @@ def ranked_list(
 
 
 def _above(s: Sequence[Tensor], j: int, k: int) -> Tensor:
-    """By how much j comes before k; what differs by rounding only is equal."""
+    """Similarity of j minus that of k; differences by rounding are zero."""
     difference = s[j] - s[k]
     return difference if abs(float(difference.detach())) > 1e-12 else difference - difference.detach()
 
@@ -477,7 +478,7 @@ def roadmap(
     return (1 - calibration) * reduced(losses, "mean", x) + calibration * pairs
 
 
-def pnp(x, y, tuples, *, variant="Dq", temperature=0.01, alpha=1.0, b=2.0, reduction="mean"):
+def pnp(x, y, tuples, *, variant="Dq", temperature=0.01, alpha=4.0, b=2.0, reduction="mean"):
     assert tuples is None
     v = unit(x)
     positives, negatives = positive_pairs(y, None), negative_pairs(y, None)
@@ -506,7 +507,7 @@ def contextual(
     y,
     tuples,
     *,
-    neighbours=4,
+    neighbors=4,
     epsilon=0.05,
     contextual_weight=0.4,
     similarity_weight=0.1,
@@ -519,14 +520,14 @@ def contextual(
     positives, negatives = positive_pairs(y, None), negative_pairs(y, None)
     s = [[v[i] @ v[j] for j in everyone] for i in everyone]
 
-    def neighbour(i: int, j: int, k: int) -> Tensor:
+    def neighbor(i: int, j: int, k: int) -> Tensor:
         """One or zero, with the slope 10 by squared distance."""
         squares = [2 - 2 * float(other.detach()) for other in s[i]]
         bound = sorted(squares)[min(k, len(x)) - 1]
         return float(squares[j] - epsilon <= bound) - 20 * (s[i][j].detach() - s[i][j])
 
-    near = [[neighbour(i, j, neighbours) for j in everyone] for i in everyone]
-    closest = [[neighbour(i, j, neighbours // 2) for j in everyone] for i in everyone]
+    near = [[neighbor(i, j, neighbors) for j in everyone] for i in everyone]
+    closest = [[neighbor(i, j, neighbors // 2) for j in everyone] for i in everyone]
 
     def weight(i: int, j: int) -> Tensor:
         inside = sum(float(near[i][m].detach()) for m in everyone)
@@ -538,7 +539,7 @@ def contextual(
 
     def context(i: int, j: int) -> Tensor:
         mutual = [closest[i][m] * closest[m][i] for m in everyone]
-        return sum(mutual[m] * weights[m][j] for m in everyone) / sum(mutual)
+        return sum((mutual[m] * weights[m][j] for m in everyone), torch.tensor(0.0)) / sum(mutual)
 
     terms = [(1 - (context(i, j) + context(j, i)) / 2) ** 2 for i, j in positives]
     terms += [((context(i, j) + context(j, i)) / 2) ** 2 for i, j in negatives]
@@ -554,7 +555,7 @@ def contextual(
 
 
 def hyperbolic(x, y, tuples, *, temperature=0.2, curvature=0.1, clip_radius=2.3, reduction="mean"):
-    """By Moebius addition, as the definition of the distance has it."""
+    """Distance by Moebius addition, as defined."""
     c = curvature
 
     def ball(row: Tensor) -> Tensor:
@@ -582,7 +583,7 @@ def hyperbolic(x, y, tuples, *, temperature=0.2, curvature=0.1, clip_radius=2.3,
     return reduced(losses, reduction, x)
 
 
-def embedding_expansion(x, y, tuples, *, margin=0.2, points=2):
+def embedding_expansion(x, y, tuples, *, margin=1e-5, points=2):
     v, labels = list(unit(x)), y.tolist()
     around = {i: [v[i]] for i in range(len(v))}
     of_class = {label: [v[i] for i in range(len(v)) if labels[i] == label] for label in labels}

@@ -1,4 +1,4 @@
-"""What the embedding losses are tried on: settings with their oracles, and batches with their quirks."""
+"""Test cases of the embedding losses: options with oracles, and unusual batches."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from tests.oracles import losses_embedding as oracle
 from torch import Tensor, nn
 
 from levelfield import losses
 from levelfield.miners import Pairs, Triplets
-from oracles import losses_embedding as oracle
 
 
 @dataclass(frozen=True)
 class Case:
-    """A loss with options, and the slow function that says what it should give."""
+    """Loss with options, and the slow function with its expected value."""
 
     name: str
     options: dict[str, Any] = field(default_factory=dict)
@@ -79,6 +79,7 @@ CASES = [
     Case("nca", {"softmax_scale": 30.0, "normalize": False}),
     Case("smooth_ap"),
     Case("smooth_ap", {"temperature": 0.1, "reduction": "sum"}),
+    Case("smooth_ap", {"rank_anchor": False}),
     Case("recall_at_k"),
     Case("recall_at_k", {"k": (1, 3), "rank_temperature": 0.1}),
     Case("siglip"),
@@ -94,16 +95,16 @@ CASES = [
     Case("pnp", {"variant": "Ib", "b": 3.0}),
     Case("pnp", {"variant": "Ds"}),
     Case("contextual"),
-    Case("contextual", {"neighbours": 2, "epsilon": 0.4, "contextual_weight": 0.9, "mean_similarity": 0.1}),
+    Case("contextual", {"neighbors": 2, "epsilon": 0.4, "contextual_weight": 0.9, "mean_similarity": 0.1}),
     Case("hyperbolic"),
     Case("hyperbolic", {"temperature": 1.0, "curvature": 1.0, "clip_radius": 1.5, "reduction": "sum"}),
 ]
 
 DETACHED = {"circle", "ranked_list", "contextual"}
-"""The losses that by definition stop, or decree, the gradient of a part: theirs is not the value's slope."""
+"""Losses that stop or assign the gradient of a part: it is not the slope of the value."""
 
 RANKING = {"fastap", "smooth_ap", "recall_at_k", "roadmap", "pnp", "contextual", "embedding_expansion"}
-"""The losses that take no miner."""
+"""Losses that take no miner."""
 
 MINED = [case for case in CASES if case.name not in RANKING and case.options.get("pairs") != "class"]
 
@@ -119,7 +120,7 @@ LABELS = {
 
 
 def batch(kind: str, *, seed: int = 0, size: int = 5) -> tuple[Tensor, Tensor]:
-    """Float64 embeddings (B x size) that ask for gradients, and labels (B)."""
+    """Float64 embeddings (B x size) that require gradients, and labels (B)."""
     generator = torch.Generator().manual_seed(seed)
     labels = torch.tensor(LABELS.get(kind, LABELS["balanced"]))
     x = torch.randn(len(labels), size, dtype=torch.float64, generator=generator)

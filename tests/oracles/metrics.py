@@ -1,4 +1,4 @@
-"""Slow, obvious measures: one query at a time, one item at a time, in NumPy."""
+"""Slow, obvious metrics: one query at a time, one item at a time, in NumPy."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def ndcg_at(ranked, k):
     return gain(list(ranked)) / gain(sorted(ranked, reverse=True))
 
 
-def measure(name, ranked):
+def compute_metric(name, ranked):
     relevant = int(sum(ranked))
     stem, _, k = name.partition("_at_")
     definitions = {
@@ -70,20 +70,21 @@ def measure(name, ranked):
 
 
 def rankings(embeddings, labels, *, gallery=None, gallery_labels=None, distance="cosine"):
-    """For each query its ranked list of hits and misses; without itself where it is its own gallery."""
-    itself = gallery is None
+    """Ranked list of hits and misses of each query; a query is excluded from its own gallery."""
+    exclude_self = gallery is None
     embeddings = np.asarray(embeddings, dtype=np.float64)
     labels = np.asarray(labels)
-    gallery = embeddings if itself else np.asarray(gallery, dtype=np.float64)
-    gallery_labels = labels if itself else np.asarray(gallery_labels)
+    gallery = embeddings if exclude_self else np.asarray(gallery, dtype=np.float64)
+    gallery_labels = labels if exclude_self else np.asarray(gallery_labels)
     for row, (query, label) in enumerate(zip(embeddings, labels, strict=True)):
-        others = np.arange(len(gallery)) != row if itself else np.ones(len(gallery), dtype=bool)
+        others = np.arange(len(gallery)) != row if exclude_self else np.ones(len(gallery), dtype=bool)
         yield ranking(distances(query, gallery, distance)[others], (gallery_labels == label)[others]).tolist()
 
 
 def per_query(names, embeddings, labels, **options):
-    """For each measure one value per query; NaN where there is nothing to find."""
+    """One value per query for each metric; NaN for queries without relevant items."""
     ranked = list(rankings(embeddings, labels, **options))
     return {
-        name: np.array([measure(name, each) if any(each) else math.nan for each in ranked]) for name in names
+        name: np.array([compute_metric(name, each) if any(each) else math.nan for each in ranked])
+        for name in names
     }

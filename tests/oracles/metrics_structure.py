@@ -1,4 +1,4 @@
-"""Slow, obvious measures of structure and clusters: loops over samples and pairs, in NumPy."""
+"""Slow, obvious metrics of structure and clusters: loops over samples and pairs, in NumPy."""
 
 from __future__ import annotations
 

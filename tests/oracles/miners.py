@@ -98,7 +98,7 @@ def softhard(points: np.ndarray, labels: np.ndarray) -> set[Triplet]:
 def distance_weights(
     points: np.ndarray, labels: np.ndarray, *, cutoff: float, limit: float
 ) -> dict[int, dict[int, float]]:
-    """For each anchor with any, its negatives' chances."""
+    """Probabilities of the negatives of each anchor that has any."""
     points = points / np.linalg.norm(points, axis=1, keepdims=True)
     dimensions = points.shape[1]
     chances: dict[int, dict[int, float]] = {}
@@ -159,14 +159,14 @@ def triplet_margin(points: np.ndarray, labels: np.ndarray, *, margin: float, kin
 def angular(points: np.ndarray, labels: np.ndarray, *, angle: float) -> set[Triplet]:
     found = set()
     for a, p, n in all_triplets(labels):
-        centre = (points[a] + points[p]) / 2
+        center = (points[a] + points[p]) / 2
         across = distance(points, a, p)
-        beside = 2 * float(np.sqrt(((points[n] - centre) ** 2).sum()))
+        beside = 2 * float(np.sqrt(((points[n] - center) ** 2).sum()))
         if math.degrees(math.atan2(across, beside)) > angle:
             found.add((a, p, n))
     return found
 
 
 def rho_switch(triplets: list[Triplet]) -> list[set[Triplet]]:
-    """What each triplet may become: itself, or its anchor pushed away from its positive."""
+    """Possible results of each triplet: itself, or its anchor moved away from its positive."""
     return [{(a, p, n), (a, a, p)} for a, p, n in triplets]

@@ -1,4 +1,4 @@
-"""The papers' transforms as their authors wrote them: torchvision on PIL images, with global randomness."""
+"""The papers' transforms as the authors wrote them: torchvision on PIL images, with the global generator."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def pil_transform(name: str, *, train: bool, size: int, resize: int = 256) -> T.
     elif name == "mlrc":
         steps = [T.Resize(resize), T.RandomResizedCrop(size, scale=(0.16, 1)), T.RandomHorizontalFlip(0.5)]
     elif name == "adv":
-        colour = [T.RandomGrayscale(p=0.2), T.ColorJitter(0.2, 0.2, 0.2, 0.2)]
-        steps = [T.RandomResizedCrop(size), *colour, T.RandomHorizontalFlip(0.5)]
+        color = [T.RandomGrayscale(p=0.2), T.ColorJitter(0.2, 0.2, 0.2, 0.2)]
+        steps = [T.RandomResizedCrop(size), *color, T.RandomHorizontalFlip(0.5)]
     else:
         steps = [T.RandomResizedCrop(size), T.RandomHorizontalFlip(0.5)]
     return T.Compose([*steps, T.PILToTensor()])

@@ -1,4 +1,4 @@
-"""Slow, obvious re-ranking: one query at a time, one neighbour at a time, in NumPy and sets."""
+"""Slow, obvious re-ranking: one query at a time, one neighbor at a time, in NumPy and sets."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ def order(query, gallery, skip=None):
     return [row for row in rows if row != skip]
 
 
-def expand(query, gallery, neighbours, alpha, skip=None):
+def expand(query, gallery, neighbors, alpha, skip=None):
     total = query.copy()
-    for row in order(query, gallery, skip)[:neighbours]:
+    for row in order(query, gallery, skip)[:neighbors]:
         similarity = float(query @ gallery[row])
         if similarity > 0:
             total = total + similarity**alpha * gallery[row]
     return unit(total)
 
 
-def augment(gallery, neighbours, alpha):
-    return np.stack([expand(item, gallery, neighbours, alpha, skip=row) for row, item in enumerate(gallery)])
+def augment(gallery, neighbors, alpha):
+    return np.stack([expand(item, gallery, neighbors, alpha, skip=row) for row, item in enumerate(gallery)])
 
 
 def whiten(vectors, fitted_to, size, power):
-    """By the singular values of the centred data instead of the eigenvalues of its covariance."""
+    """Whitening by the singular values of the centered data instead of the eigenvalues of its covariance."""
     mean = fitted_to.mean(0)
     _, singular, directions = np.linalg.svd(fitted_to - mean, full_matrices=False)
     spread = singular / np.sqrt(len(fitted_to))
@@ -42,7 +42,7 @@ def whiten(vectors, fitted_to, size, power):
 
 
 def friends(everyone, row, k):
-    """The row itself and those among its k nearest that have it among their own k nearest."""
+    """The row, and those among its k nearest that have it among their own k nearest."""
     mine = order(everyone[row], everyone, skip=row)[:k]
     return {row} | {other for other in mine if row in order(everyone[other], everyone, skip=other)[:k]}
 
@@ -66,7 +66,7 @@ def encoding(everyone, row, k1):
 
 
 def k_reciprocal(everyone, query, candidates, *, k1, k2, weight):
-    """The new distances of the candidates."""
+    """New distances of the candidates."""
     encoded = {}
 
     def averaged(row):
@@ -83,18 +83,18 @@ def k_reciprocal(everyone, query, candidates, *, k1, k2, weight):
     return {row: distance(row) for row in candidates}
 
 
-def diffusion(query, gallery, *, neighbours, gamma, flow, skip=None):
-    """What arrives at every row: the linear system solved whole, with dense matrices."""
+def diffusion(query, gallery, *, neighbors, gamma, flow, skip=None):
+    """Diffusion to every row: the full linear system, with dense matrices."""
     count = len(gallery)
-    near = [order(gallery[row], gallery, skip=row)[:neighbours] for row in range(count)]
+    near = [order(gallery[row], gallery, skip=row)[:neighbors] for row in range(count)]
     edges = np.zeros((count, count))
     for a in range(count):
         for b in range(count):
             if b in near[a] and a in near[b]:
                 edges[a, b] = max(0.0, float(gallery[a] @ gallery[b])) ** gamma
     degree = np.maximum(edges.sum(1), 1e-12)
-    normalised = edges / np.sqrt(degree[:, None] * degree[None, :])
+    normalized = edges / np.sqrt(degree[:, None] * degree[None, :])
     start = np.zeros(count)
-    for row in order(query, gallery, skip)[:neighbours]:
+    for row in order(query, gallery, skip)[:neighbors]:
         start[row] = max(0.0, float(query @ gallery[row])) ** gamma
-    return np.linalg.solve(np.eye(count) - flow * normalised, start)
+    return np.linalg.solve(np.eye(count) - flow * normalized, start)

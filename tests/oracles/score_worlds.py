@@ -1,4 +1,4 @@
-"""Simulated experiments: classes, seeds and searches are luck, and the truth is known."""
+"""Simulated experiments with known true scores and random classes, seeds and searches."""
 
 from __future__ import annotations
 
@@ -33,6 +33,6 @@ def class_means(
 
 
 def likely(rate: float, trials: int, *, doubt: float = 1e-4) -> tuple[int, int]:
-    """Counts between which a binomial count lies but for ``doubt``: tests must not fail by luck."""
+    """Range of a binomial count, missed with probability ``doubt``: tests must not fail by chance."""
     low, high = binom.ppf([doubt / 2, 1 - doubt / 2], trials, rate)
     return int(low), int(high)

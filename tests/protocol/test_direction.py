@@ -8,50 +8,53 @@ from typing import Any
 import pytest
 
 import levelfield as lf
-from levelfield.compare import collect
-from levelfield.errors import UsageError
-from levelfield.protocol import importance, resolve
-from levelfield.protocol._proposals import propose
+from levelfield.analysis import read_comparison
+from levelfield.analysis.importance import compute_importance
+from levelfield.core.errors import UsageError
+from levelfield.core.space import Float
+from levelfield.protocol import resolve_experiment
+from levelfield.protocol.search._proposals import propose
 from levelfield.records import Store, Trial
-from levelfield.space import Float
+
+pytestmark = pytest.mark.slow
 
 
-def test_a_metric_of_which_less_is_better_is_minimised(tiny: dict[str, Any], tmp_path: Path) -> None:
+def test_a_metric_of_which_less_is_better_is_minimized(tiny: dict[str, Any], tmp_path: Path) -> None:
     tiny["methods"] = ["triplet"]
     tiny["training"] |= {"metric": "alignment", "evaluate_every": 1}
     tiny["search"] = {"trials": 4, "sampler": "random"}
-    root = lf.run(lf.Experiment.build(**tiny), tmp_path / "out")
-    (result,) = collect(root).trained
+    root = lf.run(lf.Experiment.build(**tiny), tmp_path / "out").path
+    (result,) = read_comparison(root).trained
     assert result.selection.score == min(trial.score for trial in result.trials if trial.score is not None)
     for trial in result.trials:
         for run, score in zip(trial.runs, trial.fold_scores, strict=True):
             log = Store(root).run(run).log()
             assert score == min(line.scores["alignment"] for line in log)
-    (measure,) = [m for m in Store(root).index().measures if m.name == "alignment"]
-    assert measure.higher_is_better is False
+    (info,) = [m for m in Store(root).experiment_record().metrics if m.name == "alignment"]
+    assert info.higher_is_better is False
 
 
 def test_a_metric_without_a_direction_cannot_select(tiny: dict[str, Any]) -> None:
     @lf.metrics.register("just_a_number", kind="structure")
     def just_a_number(space: Any) -> float:
-        """Says nothing."""
+        """Do nothing."""
         return 0.5
 
     tiny["training"]["metric"] = "just_a_number"
     with pytest.raises(UsageError, match='metric "just_a_number" cannot select'):
-        resolve(lf.Experiment.build(**tiny))
+        resolve_experiment(lf.Experiment.build(**tiny))
     tiny["training"]["metric"] = "map_at_r"
-    resolve(lf.Experiment.build(**tiny | {"metrics": ["just_a_number"]}))
+    resolve_experiment(lf.Experiment.build(**tiny | {"metrics": ["just_a_number"]}))
 
 
 def test_the_sampler_looks_where_less_is(tiny: dict[str, Any]) -> None:
-    """Twenty trials whose score is their margin: the sampler goes up if more is better, else down."""
+    """The score of each trial is its margin: the sampler moves up if higher is better, else down."""
     proposed = {}
     for metric in ("map_at_r", "alignment"):
         tiny["training"]["metric"] = metric
         method = {"name": "triplet", "space": {"margin": [0.0, 1.0]}}
         changes = {"methods": [method], "search": {"trials": 30, "sampler": "tpe"}}
-        resolved = resolve(lf.Experiment.build(**tiny | changes))
+        resolved = resolve_experiment(lf.Experiment.build(**tiny | changes))
         finished = [
             Trial(number=n, hyperparameters={"margin": n / 19}, fold_scores=(n / 19,) * 2, score=n / 19)
             for n in range(20)
@@ -62,12 +65,12 @@ def test_the_sampler_looks_where_less_is(tiny: dict[str, Any]) -> None:
 
 
 def test_importance_looks_at_the_best_trials() -> None:
-    """``a`` decides among the best, ``b`` among the worst; turned round, it is the other way."""
+    """``a`` separates the best trials, ``b`` the worst; with the other direction it is reversed."""
     space = {"a": Float(0.0, 1.0), "b": Float(0.0, 1.0)}
     trials = []
     for n in range(40):
         a, b = (n * 7 % 40) / 39, (n * 11 % 40) / 39
         score = 2.0 if a > 0.9 else (0.0 if b > 0.9 else 1.0)
         trials.append(Trial(number=n, hyperparameters={"a": a, "b": b}, score=score + 1e-3 * n))
-    assert next(iter(importance(space, trials))) == "a"
-    assert next(iter(importance(space, trials, higher_is_better=False))) == "b"
+    assert next(iter(compute_importance(space, trials))) == "a"
+    assert next(iter(compute_importance(space, trials, higher_is_better=False))) == "b"

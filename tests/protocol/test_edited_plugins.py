@@ -1,4 +1,4 @@
-"""A plug-in that is edited, before or while an experiment runs, never passes for its old self."""
+"""A plug-in that is edited before or during an experiment is never taken for the old version."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 import levelfield as lf
-from levelfield.compare import collect
-from levelfield.errors import LockedTestSetError, RunError, UsageError
-from levelfield.protocol import Board, Event, guard, resolve
+from levelfield.analysis import read_comparison
+from levelfield.core.errors import LockedTestSetError, RunError, UsageError
+from levelfield.core.registry import load_plugin_file
+from levelfield.protocol import ProgressEvent, ProgressState, guard, resolve_experiment
 from levelfield.records import Selection, Store
-from levelfield.registry import load_plugin_file
 from levelfield.train import PluginFile, Resources, prepare_process
+
+pytestmark = pytest.mark.slow
 
 LOSS = """
 import torch
@@ -50,34 +52,34 @@ def test_a_worker_that_finds_another_text_refuses(tmp_path: Path) -> None:
 def test_a_loss_that_is_edited_while_the_experiment_runs(
     tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Runs of the old text are filed under the old text's hash, also those after the edit."""
+    """Runs of the old source are stored under its digest, also those after the edit."""
     file = tmp_path / "plugin.py"
     file.write_text(LOSS.format(name="edited_loss", sign=1))
     digest = load_plugin_file(file)
     tiny |= {"plugins": [*tiny["plugins"], str(file)], "methods": ["edited_loss"]}
 
     class EditAfterTheFirstRun:
-        def update(self, board: Board, event: Event) -> None:
+        def update(self, progress_state: ProgressState, event: ProgressEvent) -> None:
             if event.kind == "finished":
                 file.write_text(LOSS.format(name="edited_loss", sign=-1))
 
     experiment = lf.Experiment.build(**tiny)
-    root = lf.run(experiment, tmp_path / "out", progress=EditAfterTheFirstRun())
+    root = lf.run(experiment, tmp_path / "out", progress=EditAfterTheFirstRun()).path
     specs = [run.spec() for run in Store(root).runs()]
     assert len(specs) > 4 and {spec.recipe.sources["loss"] for spec in specs} == {digest}
-    assert Store(root).index().plugins["plugin.py"] == digest
+    assert Store(root).experiment_record().plugins["plugin.py"] == digest
     with pytest.raises(UsageError, match="was changed after this process imported it"):
-        resolve(experiment)
+        resolve_experiment(experiment)
 
 
 def test_workers_that_import_late_refuse_an_edited_loss(tiny: dict[str, Any], tmp_path: Path) -> None:
-    """The edit comes between the driver's import and the workers'."""
+    """The plug-in is edited after the main process imported it and before the workers do."""
     file = tmp_path / "plugin.py"
     file.write_text(LOSS.format(name="edited_late", sign=1))
     tiny |= {"plugins": [*tiny["plugins"], str(file)], "methods": ["edited_late"], "engine": {"workers": 1}}
 
     class EditBeforeTheFirstRun:
-        def update(self, board: Board, event: Event) -> None:
+        def update(self, progress_state: ProgressState, event: ProgressEvent) -> None:
             file.write_text(LOSS.format(name="edited_late", sign=-1))
 
     with pytest.raises(RunError, match="changed while the experiment ran"):
@@ -94,23 +96,23 @@ def test_an_edited_metric_is_computed_anew(
         "metrics": ["map_at_r", "edited_metric"],
         "methods": ["triplet"],
     }
-    root = lf.run(lf.Experiment.build(**tiny), tmp_path / "out")
-    (before,) = collect(root).trained
-    # Another process, in which the file has another text, has another hash on record.
+    root = lf.run(lf.Experiment.build(**tiny), tmp_path / "out").path
+    (before,) = read_comparison(root).trained
+    # Another process, which imported another version of the file, recorded another digest.
     for file in (root / "confirmations").rglob("rerun-*.json"):
         rerun = json.loads(file.read_text())
         rerun["metric_sources"]["edited_metric"] = "the hash of an older text"
         rerun["concatenated"]["edited_metric"] = 0.75
         file.write_text(json.dumps(rerun))
     lf.run(lf.Experiment.build(**tiny), root)
-    (after,) = collect(root).trained
+    (after,) = read_comparison(root).trained
     assert after.scores == before.scores
     assert Store(root).ledger()[-2].event == "reopened for other metrics"
 
 
 def test_the_guard_knows_the_dataset_again(tiny: dict[str, Any], tmp_path: Path) -> None:
-    """Test images of a dataset that has changed since the search are not scored."""
-    resolved = resolve(lf.Experiment.build(**tiny))
+    """Test images of a dataset that changed after the search are not scored."""
+    resolved = resolve_experiment(lf.Experiment.build(**tiny))
     spec = resolved.run_spec(resolved.methods[0], {}, fold=0, seed=0)
     store = Store(tmp_path)
     file = store.freeze(Selection(method="triplet"))
@@ -125,6 +127,6 @@ def test_the_guard_knows_the_dataset_again(tiny: dict[str, Any], tmp_path: Path)
 
 
 def test_lf_run_writes_the_report(tiny: dict[str, Any], tmp_path: Path) -> None:
-    root = lf.run(lf.Experiment.build(**tiny | {"methods": ["triplet"]}), tmp_path / "out")
+    root = lf.run(lf.Experiment.build(**tiny | {"methods": ["triplet"]}), tmp_path / "out").path
     assert "triplet" in (root / "report" / "index.html").read_text()
     assert "| triplet |" in (root / "report" / "results.md").read_text()

@@ -1,17 +1,18 @@
-"""The whole flow on toy data: every stage real, every number reproducible."""
+"""A whole experiment on toy data: all stages run, and every number is reproducible."""
 
 from __future__ import annotations
 
 import csv
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import levelfield as lf
-from levelfield.compare import collect
+from levelfield.analysis import read_comparison
 from levelfield.records import Store
 from levelfield.reports import write_report
 
@@ -21,15 +22,13 @@ def results(root: Path) -> bytes:
     return (root / "report" / "results.csv").read_bytes()
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from conftest import tiny_values
-
-    return lf.run(lf.Experiment.build(**tiny_values()), tmp_path_factory.mktemp("runs") / "tiny")
+@pytest.fixture
+def finished(finished_tiny: Callable[..., Path]) -> Path:
+    return finished_tiny()
 
 
 def test_every_method_and_the_baseline_have_both_scores(finished: Path) -> None:
-    comparison = collect(finished)
+    comparison = read_comparison(finished)
     assert [r.method for r in comparison.results] == [
         "untrained",
         "contrastive",
@@ -43,6 +42,7 @@ def test_every_method_and_the_baseline_have_both_scores(finished: Path) -> None:
                 assert all(0 <= value <= 1 for value in result.scores[setting][metric])
 
 
+@pytest.mark.slow
 def test_a_trained_network_beats_the_untrained_one_by_far(tmp_path: Path) -> None:
     experiment = lf.Experiment.build(
         name="glyphs",
@@ -54,13 +54,14 @@ def test_a_trained_network_beats_the_untrained_one_by_far(tmp_path: Path) -> Non
         engine={"workers": 0},
     )
     scores = {
-        r.method: r.scores["separated"]["map_at_r"][0] for r in collect(lf.run(experiment, tmp_path)).results
+        r.method: r.scores["separated"]["map_at_r"][0]
+        for r in read_comparison(lf.run(experiment, tmp_path).path).results
     }
     assert scores["triplet"] > 2 * scores["untrained"]
 
 
 def test_the_score_of_a_trial_is_the_mean_over_its_folds(finished: Path) -> None:
-    for result in collect(finished).results[1:]:
+    for result in read_comparison(finished).results[1:]:
         assert len(result.trials) == 2
         for trial in result.trials:
             assert len(trial.runs) == 2
@@ -68,13 +69,15 @@ def test_the_score_of_a_trial_is_the_mean_over_its_folds(finished: Path) -> None
 
 
 def test_the_selection_is_the_best_trial(finished: Path) -> None:
-    for result in collect(finished).results[1:]:
-        assert result.selection.score == max(trial.score for trial in result.trials)
+    for result in read_comparison(finished).results[1:]:
+        assert result.selection.score == max(
+            trial.score for trial in result.trials if trial.score is not None
+        )
 
 
 def test_the_best_checkpoint_is_the_one_that_scored_best(finished: Path) -> None:
     store = Store(finished)
-    trial = collect(finished).results[1].trials[0]
+    trial = read_comparison(finished).results[1].trials[0]
     for run_id, score in zip(trial.runs, trial.fold_scores, strict=True):
         log = store.run(run_id).log()
         assert max(line.scores["map_at_r"] for line in log) == score
@@ -86,6 +89,7 @@ def test_the_best_checkpoint_is_the_one_that_scored_best(finished: Path) -> None
 def test_every_selection_was_frozen_before_the_test_set_was_opened(finished: Path) -> None:
     ledger = Store(finished).ledger()
     assert [(line.method, line.event) for line in ledger] == [
+        ("all", "selections frozen"),
         ("untrained", "opened"),
         ("contrastive", "opened"),
         ("triplet", "opened"),
@@ -107,23 +111,18 @@ def test_running_again_does_no_work_twice(finished: Path, tiny: dict[str, Any]) 
     assert before.keys() == after.keys()
 
 
-def test_two_folders_give_identical_results(finished: Path, tiny: dict[str, Any], tmp_path: Path) -> None:
-    other = lf.run(lf.Experiment.build(**tiny), tmp_path / "other")
+def test_two_directories_give_identical_results(finished: Path, tiny: dict[str, Any], tmp_path: Path) -> None:
+    other = lf.run(lf.Experiment.build(**tiny), tmp_path / "other").path
     assert results(other) == results(finished)
-
-
-def test_workers_change_nothing(finished: Path, tiny: dict[str, Any], tmp_path: Path) -> None:
-    tiny["engine"] = {"workers": 2}
-    assert results(lf.run(lf.Experiment.build(**tiny), tmp_path / "workers")) == results(finished)
 
 
 def test_more_trials_keep_the_old_ones(finished: Path, tiny: dict[str, Any], tmp_path: Path) -> None:
     tiny["methods"] = ["triplet"]
-    root = lf.run(lf.Experiment.build(**tiny), tmp_path / "more")
-    first = collect(root).results[1].trials
+    root = lf.run(lf.Experiment.build(**tiny), tmp_path / "more").path
+    first = read_comparison(root).results[1].trials
     tiny["search"]["trials"] = 3
     lf.run(lf.Experiment.build(**tiny), root)
-    grown = collect(root)
+    grown = read_comparison(root)
     assert grown.results[1].trials[:2] == first
     assert len(grown.results[1].trials) == 3
     assert len(grown.revisions) == 2

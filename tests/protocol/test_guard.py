@@ -10,21 +10,21 @@ import pytest
 
 import levelfield as lf
 from levelfield import data
+from levelfield.core.errors import LockedTestSetError
+from levelfield.core.files import write_json
 from levelfield.data import Dataset, MemoryImages
 from levelfield.data.splits import create
 from levelfield.data.views import development_view
-from levelfield.errors import LockedTestSetError
-from levelfield.files import write_json
-from levelfield.protocol import guard, resolve
+from levelfield.protocol import guard, resolve_experiment
 from levelfield.records import Selection, Store
 
 CLASSES, SAMPLES = 24, 6
 
 
 class WatchedImages(MemoryImages):
-    """Reports each read by the image's number in the full dataset, through every ``select``."""
+    """Dataset that records each read by the image's number in the full dataset, through every ``select``."""
 
-    seen: list[int] = []  # noqa: RUF012 - shared on purpose: selections of selections report here too
+    seen: list[int] = []  # noqa: RUF012 - shared on purpose by nested selections
 
     def __init__(self, pixels: Any, numbers: Any) -> None:
         super().__init__(pixels)
@@ -40,7 +40,7 @@ class WatchedImages(MemoryImages):
 
 @data.register("watched")
 def watched() -> Dataset:
-    """Toy images that tell who reads them."""
+    """Toy dataset whose reads are recorded."""
     random = np.random.default_rng(0)
     pixels = random.integers(0, 256, (CLASSES * SAMPLES, 1, 16, 16)).astype(np.uint8)
     return Dataset(
@@ -63,7 +63,7 @@ TEST_ROWS = set(range(CLASSES * SAMPLES // 2, CLASSES * SAMPLES))
 
 
 def test_search_and_selection_read_development_images_only(experiment: lf.Experiment, tmp_path: Path) -> None:
-    store = Store(lf.run(experiment, tmp_path / "runs", search_only=True))
+    store = Store(lf.run(experiment, tmp_path / "runs", search_only=True).path)
     assert WatchedImages.seen, "the search must have read something"
     assert not TEST_ROWS & set(WatchedImages.seen)
     assert not store.ledger_file.exists()
@@ -72,14 +72,14 @@ def test_search_and_selection_read_development_images_only(experiment: lf.Experi
 def test_confirmation_reads_them_after_every_selection_is_frozen(
     experiment: lf.Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    frozen_at_opening = []
+    frozen_at_opening: list[Any] = []
 
     def open_test(store: Store, selection_file: Path, **options: Any) -> guard.TestPermit:
         assert not TEST_ROWS & set(WatchedImages.seen) or frozen_at_opening, "read before the first opening"
         frozen_at_opening.append(len(list((store.root / "selections").iterdir())))
         return guard.open_test(store, selection_file, **options)
 
-    monkeypatch.setattr("levelfield.protocol._confirm.open_test", open_test)
+    monkeypatch.setattr("levelfield.protocol.confirm._confirm.open_test", open_test)
     lf.run(experiment, tmp_path / "runs")
     assert set(WatchedImages.seen) >= TEST_ROWS
     assert frozen_at_opening == [3, 3, 3]  # two methods and the baseline, each time
@@ -105,7 +105,7 @@ def test_a_permit_needs_a_frozen_selection(tmp_path: Path) -> None:
 
 
 def test_a_forged_or_changed_permit_is_refused(tmp_path: Path, experiment: lf.Experiment) -> None:
-    resolved = resolve(experiment)
+    resolved = resolve_experiment(experiment)
     spec = resolved.run_spec(resolved.methods[0], {}, fold=0, seed=0)
     store = Store(tmp_path)
     selection = Selection(method="triplet", hyperparameters={"margin": 0.1})

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 import levelfield as lf
-from levelfield.compare import collect
-from levelfield.errors import UsageError
-from levelfield.protocol import resolve
+from levelfield.analysis import read_comparison
+from levelfield.core.errors import UsageError
+from levelfield.protocol import resolve_experiment
+
+pytestmark = pytest.mark.slow
 
 pytest.importorskip("pytorch_metric_learning")
 
@@ -24,7 +26,7 @@ def test_peers_run_through_the_whole_protocol(tiny: dict[str, Any], tmp_path: Pa
     tiny["search"]["trials"] = 1
     results = {
         result.method: result
-        for result in collect(lf.run(lf.Experiment.build(**tiny), tmp_path / "out")).results
+        for result in read_comparison(lf.run(lf.Experiment.build(**tiny), tmp_path / "out").path).results
     }
     for method in tiny["methods"]:
         assert len(results[method["name"]].scores["separated"]["map_at_r"]) == 2
@@ -33,4 +35,4 @@ def test_peers_run_through_the_whole_protocol(tiny: dict[str, Any], tmp_path: Pa
 def test_an_unknown_peer_is_refused_when_the_experiment_is_loaded(tiny: dict[str, Any]) -> None:
     tiny["methods"] = [{"name": "x", "loss": "pml:CircelLoss"}]
     with pytest.raises(UsageError, match="CircleLoss"):
-        resolve(lf.Experiment.build(**tiny))
+        resolve_experiment(lf.Experiment.build(**tiny))

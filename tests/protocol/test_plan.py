@@ -1,4 +1,4 @@
-"""The plan counts exactly what a run then does."""
+"""The plan counts exactly the work that a run then does."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_trial_that_was_interrupted_counts_its_finished_folds(
 ) -> None:
     value, out = lf.Experiment.build(**experiment), tmp_path / "runs"
     lf.run(value, out)
-    resolved = lf.protocol.resolve(value)
+    resolved = lf.protocol.resolve_experiment(value)
     search = lf.protocol.search_id(resolved, resolved.methods[0])
     trial = Store(out).trials(search)[1]
     Store(out).trial_file(search, 1).unlink()
@@ -71,7 +71,7 @@ def test_the_bounds_of_a_run_are_those_of_early_stopping(
     )
     monkeypatch.setattr(_plan, "measure_speed", lambda *_: fixed)
     found = plan(lf.Experiment.build(**experiment), tmp_path / "runs")
-    # at least 2 epochs (patience 1) with measurements before and after; at most 6 with 1 + 3 measurements
+    # at least 2 epochs (patience 1) with evaluations before and after; at most 6 with 1 + 3 evaluations
     assert (found.run_seconds.low, found.run_seconds.high) == (2 * 10 + 200, 6 * 10 + 400)
     assert found.seconds.high == 14 * 460
     experiment["engine"] = {"workers": 2}
@@ -84,7 +84,7 @@ def test_a_frozen_trunk_is_measured_without_computing_its_features(
 ) -> None:
     monkeypatch.setenv("LEVELFIELD_CACHE", str(tmp_path / "cache"))
     experiment["trunk"]["mode"] = "frozen"
-    resolved = lf.protocol.resolve(lf.Experiment.build(**experiment))
+    resolved = lf.protocol.resolve_experiment(lf.Experiment.build(**experiment))
     spec = resolved.run_spec(resolved.methods[0], {"margin": 0.1}, fold=0, seed=0)
     speed = measure_speed(spec, resolved.resources)
     assert speed.feature > 0 and speed.feature_bytes > 0 and speed.weights > 0

@@ -1,4 +1,4 @@
-"""Proposals are quick to make, and the same as the slow and obvious way makes them."""
+"""Proposals are fast to compute, and equal those of the slow, obvious implementation."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from levelfield.protocol import _optimise
-from levelfield.protocol._optimise import Observation, distribution_of, suggest
-from levelfield.protocol._proposals import Question, answer
-from levelfield.seeds import seed_for
-from levelfield.space import Choice, Float, Int
+from levelfield.core.seeds import seed_for
+from levelfield.core.space import Choice, Float, Int
+from levelfield.protocol.search import _optimizer
+from levelfield.protocol.search._optimizer import Observation, suggest, to_optuna_distribution
+from levelfield.protocol.search._proposals import ProposalRequest, compute_proposals
 
 SPACE = {
     "lr": Float(1e-6, 1.0, log=True),
@@ -40,12 +40,12 @@ def observed(count: int, seed: int = 0) -> list[Observation]:
 
 
 def slow_and_obvious(seen: list[Observation], *, sampler: str, seed: int, number: int) -> Any:
-    """A study of plain trials, each added as Optuna's guide says."""
+    """Use a study of plain trials, each added as in Optuna's guide."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    distributions = {name: distribution_of(dimension) for name, dimension in SPACE.items()}
-    made = _optimise._sampler(sampler, seed_for(seed, "suggest", number) % 2**32)
+    distributions = {name: to_optuna_distribution(dimension) for name, dimension in SPACE.items()}
+    made = _optimizer._sampler(sampler, seed_for(seed, "suggest", number) % 2**32)
     study = optuna.create_study(direction="maximize", sampler=made)
     for each in seen:
         study.add_trial(
@@ -64,16 +64,16 @@ def test_the_quick_way_proposes_what_the_slow_one_does(sampler: str, count: int)
     assert found == slow_and_obvious(seen, sampler=sampler, seed=7, number=count)
 
 
-def test_a_long_search_is_remembered_by_its_latest_and_a_spread() -> None:
+def test_a_long_search_is_limited_to_its_latest_trials_and_a_spread() -> None:
     seen = observed(50)
-    assert _optimise.remembered(seen, 50) is seen
-    kept = _optimise.remembered(seen, 31)
+    assert _optimizer.limit_trials(seen, 50) is seen
+    kept = _optimizer.limit_trials(seen, 31)
     assert len(kept) == 31 and [each for each in seen if each in kept] == kept, "in their order"
     assert kept[-15:] == seen[-15:] and kept[0] is seen[0]
 
 
-def test_a_long_search_still_finds_the_best_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Choosing by score what is remembered fails here: the best of many noisy scores mislead."""
+def test_a_long_search_still_finds_the_best_region(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeping the trials with the best scores would fail here: the best of many noisy scores mislead."""
     chance = random.Random(3)
     space = {"x": Float(0.0, 1.0), "y": Float(0.0, 1.0)}
 
@@ -82,9 +82,9 @@ def test_a_long_search_still_finds_the_best_place(monkeypatch: pytest.MonkeyPatc
 
     points = [{"x": chance.random(), "y": chance.random()} for _ in range(120)]
     seen = [Observation(point, height(point) + chance.gauss(0, 0.02)) for point in points]
-    monkeypatch.setattr(_optimise, "GP_MEMORY", 45)
+    monkeypatch.setattr(_optimizer, "GP_MEMORY", 45)
     few = [suggest(space, seen, sampler="gp", seed=seed, number=120) for seed in range(3)]
-    monkeypatch.setattr(_optimise, "GP_MEMORY", 120)
+    monkeypatch.setattr(_optimizer, "GP_MEMORY", 120)
     whole = [suggest(space, seen, sampler="gp", seed=seed, number=120) for seed in range(3)]
     assert all(point is not None and height(point) > 0.97 for point in [*few, *whole])
 
@@ -95,19 +95,19 @@ def test_threads_are_as_they_were_afterwards() -> None:
     assert torch.get_num_threads() == before
 
 
-def test_any_process_can_answer() -> None:
-    """All that decides what is tried travels with the question."""
-    asked = Question(
+def test_any_process_can_compute_proposals() -> None:
+    """The request contains everything that the proposals depend on."""
+    request = ProposalRequest(
         space=SPACE,
         numbers=(9, 10),
         observed=tuple(observed(9)),
-        stand_in=0.5,
+        running_score=0.5,
         running=(),
         first=None,
         sampler="tpe",
         seed=3,
         threads=1,
     )
-    one, two = answer(asked)
-    assert answer(pickle.loads(pickle.dumps(asked))) == [one, two] and one != two
-    assert not asked.is_quick
+    one, two = compute_proposals(request)
+    assert compute_proposals(pickle.loads(pickle.dumps(request))) == [one, two] and one != two
+    assert not request.is_quick

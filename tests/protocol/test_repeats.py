@@ -1,4 +1,4 @@
-"""``search.repeats``: the whole search several times, so that its luck can be counted."""
+"""``search.repeats``: several searches per method measure the luck of the search."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 import levelfield as lf
-from levelfield.compare import collect, weigh
-from levelfield.protocol import plan, resolve
+from levelfield.analysis import analyze, read_comparison
+from levelfield.protocol import plan, resolve_experiment
 from levelfield.records import Store
-from levelfield.reports import warnings
+from levelfield.reports import result_warnings
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -22,7 +24,7 @@ def repeated(tiny: dict[str, Any]) -> dict[str, Any]:
 
 
 def whole(root: Path) -> dict[str, bytes]:
-    """Every record that a report is made from, but not what holds times."""
+    """Return every record that a report is made from, except those with times."""
     kept = ("searches/*/*", "selections/*", "confirmations/*/*.json", "runs/*/result.json")
     return {str(f.relative_to(root)): f.read_bytes() for pattern in kept for f in root.glob(pattern)}
 
@@ -44,8 +46,8 @@ def test_a_single_search_can_be_extended_and_nothing_is_computed_twice(
 def test_repeats_have_seeds_of_their_own_and_all_of_them_count(
     repeated: dict[str, Any], tmp_path: Path
 ) -> None:
-    root = lf.run(lf.Experiment.build(**repeated), tmp_path / "runs")
-    comparison = collect(root)
+    root = lf.run(lf.Experiment.build(**repeated), tmp_path / "runs").path
+    comparison = read_comparison(root)
     for result in comparison.trained:
         assert len(result.repeats) == 2
         first, second = ([trial.hyperparameters for trial in repeat.trials] for repeat in result.repeats)
@@ -53,13 +55,13 @@ def test_repeats_have_seeds_of_their_own_and_all_of_them_count(
         runs = [run for repeat in result.repeats for trial in repeat.trials for run in trial.runs]
         assert len(set(runs)) == len(runs)
         assert len(result.scores["concatenated"]["map_at_r"]) == 4, "two searches with two reruns each"
-        interval = result.interval("concatenated", "map_at_r")
+        interval = result.seed_interval("concatenated", "map_at_r")
         assert interval.n == 2, "a search with its reruns is one replicate"
         scores = result.scores["concatenated"]["map_at_r"]
         assert interval.mean == pytest.approx(sum(scores) / 4)
-    judged = weigh(root).judgements["concatenated", "map_at_r"]
+    judged = analyze(root).judgments["concatenated", "map_at_r"]
     assert judged.pairs
-    assert not any("searched once" in line for line in warnings(comparison))
+    assert not any("searched once" in line for line in result_warnings(comparison))
 
 
 def test_every_selection_of_every_repeat_is_frozen_before_the_test_set_opens(
@@ -69,7 +71,7 @@ def test_every_selection_of_every_repeat_is_frozen_before_the_test_set_opens(
     lf.run(lf.Experiment.build(**repeated), out, search_only=True)
     store = Store(out)
     assert not store.ledger()
-    assert {name: len(found) for name, found in store.index().selections.items()} == {
+    assert {name: len(found) for name, found in store.experiment_record().selections.items()} == {
         "triplet": 2,
         "contrastive": 2,
         "untrained": 1,
@@ -80,9 +82,9 @@ def test_a_single_search_is_said_to_leave_its_luck_uncounted(
     repeated: dict[str, Any], tmp_path: Path
 ) -> None:
     repeated["search"]["repeats"] = 1
-    found = warnings(collect(lf.run(lf.Experiment.build(**repeated), tmp_path / "runs")))
-    assert any("luck in the search is not counted" in line for line in found)
-    assert any("2 trials leaves much to luck" in line for line in found)
+    found = result_warnings(read_comparison(lf.run(lf.Experiment.build(**repeated), tmp_path / "runs").path))
+    assert any("do not include luck in the search" in line for line in found)
+    assert any("With 2 trials per search" in line for line in found)
 
 
 def test_the_plan_counts_all_repeats(repeated: dict[str, Any], tmp_path: Path) -> None:
@@ -94,6 +96,6 @@ def test_the_plan_counts_all_repeats(repeated: dict[str, Any], tmp_path: Path) -
 
 
 def test_the_first_repeat_has_the_seeds_of_a_single_search(repeated: dict[str, Any]) -> None:
-    first, second = resolve(lf.Experiment.build(**repeated)).repeats
-    single = resolve(lf.Experiment.build(**repeated | {"search": {"trials": 2}}))
+    first, second = resolve_experiment(lf.Experiment.build(**repeated)).repeats
+    single = resolve_experiment(lf.Experiment.build(**repeated | {"search": {"trials": 2}}))
     assert first.seed("confirm", 0, 0) == single.seed("confirm", 0, 0) != second.seed("confirm", 0, 0)

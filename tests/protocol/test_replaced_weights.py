@@ -1,4 +1,4 @@
-"""A file of weights that is replaced under the same path, in one process, is another trunk."""
+"""A weights file that is replaced under the same path within one process is another trunk."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from safetensors.torch import save_file
 
 import levelfield as lf
 from levelfield import models
-from levelfield.compare import collect
-from levelfield.protocol import resolve
+from levelfield.analysis import read_comparison
+from levelfield.protocol import resolve_experiment
 
 
 def write_weights(file: Path, seed: int) -> None:
@@ -19,8 +19,10 @@ def write_weights(file: Path, seed: int) -> None:
 
 
 def scores(values: dict[str, Any], out: Path) -> dict[str, list[float]]:
-    root = lf.run(lf.Experiment.build(**values), out)
-    return {result.method: result.scores["concatenated"]["map_at_r"] for result in collect(root).results}
+    root = lf.run(lf.Experiment.build(**values), out).path
+    return {
+        result.method: result.scores["concatenated"]["map_at_r"] for result in read_comparison(root).results
+    }
 
 
 def test_replaced_weights_give_what_they_give_alone(tiny: dict[str, Any], tmp_path: Path) -> None:
@@ -28,11 +30,11 @@ def test_replaced_weights_give_what_they_give_alone(tiny: dict[str, Any], tmp_pa
     tiny["training"] = {"iterations_per_epoch": 2, "max_epochs": 1, "evaluate_every": 1, "patience": None}
     tiny |= {"methods": ["triplet"], "trunk": tiny["trunk"] | {"mode": "frozen", "weights": str(file)}}
     write_weights(file, seed=1)
-    first = resolve(lf.Experiment.build(**tiny)).trunk.weights
+    first = resolve_experiment(lf.Experiment.build(**tiny)).trunk.weights
     before = scores(tiny, tmp_path / "before")
     write_weights(file, seed=2)
     write_weights(copy, seed=2)
-    assert resolve(lf.Experiment.build(**tiny)).trunk.weights != first
+    assert resolve_experiment(lf.Experiment.build(**tiny)).trunk.weights != first
     after = scores(tiny, tmp_path / "after")
     alone = scores(tiny | {"trunk": tiny["trunk"] | {"weights": str(copy)}}, tmp_path / "alone")
     assert after == alone != before

@@ -1,4 +1,4 @@
-"""A finished experiment can be carried out again from its records, and what differs is said."""
+"""A finished experiment can be run again from its records, and differences are reported."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any
 import pytest
 
 import levelfield as lf
-from levelfield.errors import UsageError
+from levelfield.core.errors import UsageError
 from levelfield.protocol import reproduce
-from levelfield.protocol._reproduce import changes, recorded_experiment
+from levelfield.protocol._reproduce import describe_changes, recorded_experiment
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from conftest import tiny_values
+    from tests.conftest import tiny_values
 
     values = tiny_values() | {"methods": ["triplet"]}
     values["training"] = {"iterations_per_epoch": 2, "max_epochs": 1, "evaluate_every": 1, "patience": None}
-    return lf.run(lf.Experiment.build(**values), tmp_path_factory.mktemp("runs") / "tiny")
+    return lf.run(lf.Experiment.build(**values), tmp_path_factory.mktemp("runs") / "tiny").path
 
 
 def plugins() -> tuple[Path, ...]:
-    from conftest import TOY_PLUGIN
+    from tests.conftest import TOY_PLUGIN
 
     return (TOY_PLUGIN,)
 
@@ -40,7 +40,7 @@ def test_the_same_environment_gives_identical_numbers(finished: Path) -> None:
 
 
 def test_differences_in_numbers_and_surroundings_are_said(finished: Path, tmp_path: Path) -> None:
-    """Records of another machine, with another rerun: consistent, or different."""
+    """Records of another machine with other reruns are consistent or different."""
     import shutil
 
     other = tmp_path / "other"
@@ -83,7 +83,7 @@ def test_what_cannot_be_reproduced_is_refused(finished: Path, tmp_path: Path) ->
 
 
 def test_a_fact_that_was_not_recorded() -> None:
-    assert changes({}, {"threads": {"1"}}) == ["threads: not recorded -> 1"]
+    assert describe_changes({}, {"threads": {"1"}}) == ["threads: not recorded -> 1"]
 
 
 def test_editing_an_experiment_does_only_the_new_work(tmp_path: Path, tiny: dict[str, Any]) -> None:
@@ -91,7 +91,7 @@ def test_editing_an_experiment_does_only_the_new_work(tmp_path: Path, tiny: dict
 
     tiny["training"] = {"iterations_per_epoch": 2, "max_epochs": 1, "evaluate_every": 1, "patience": None}
     tiny["methods"] = ["triplet"]
-    root = lf.run(lf.Experiment.build(**tiny), tmp_path / "runs")
+    root = lf.run(lf.Experiment.build(**tiny), tmp_path / "runs").path
     before = {file: file.stat().st_mtime_ns for file in (root / "runs").glob("*/result.json")}
     tiny["methods"] = ["triplet", "contrastive"]
     lf.run(lf.Experiment.build(**tiny), root)
@@ -104,16 +104,40 @@ def test_editing_an_experiment_does_only_the_new_work(tmp_path: Path, tiny: dict
 
 
 def test_one_method_alone_gives_the_numbers_it_gave_among_others(tmp_path: Path) -> None:
-    """From an archive too: that is what a stranger has."""
-    from conftest import tiny_values
-    from levelfield.compare import archive
+    """An archive can be reproduced too, as it is what others get."""
+    from tests.conftest import tiny_values
+
+    from levelfield.api import archive
 
     values = tiny_values() | {"methods": ["triplet", "contrastive"]}
     values["training"] = {"iterations_per_epoch": 2, "max_epochs": 1, "evaluate_every": 1, "patience": None}
-    archive(lf.run(lf.Experiment.build(**values), tmp_path / "runs"), tmp_path / "archive")
+    archive(lf.run(lf.Experiment.build(**values), tmp_path / "runs").path, tmp_path / "archive")
     found = reproduce(tmp_path / "archive", methods=["contrastive"], plugins=plugins(), workers=0)
     assert {number.method for number in found.numbers} == {"contrastive", "untrained"}
     assert found.count("identical") == len(found.numbers)
     assert not found.selections and not found.environment
     with pytest.raises(UsageError, match="did you mean"):
         reproduce(tmp_path / "archive", methods=["contrastiv"], plugins=plugins(), workers=0)
+
+
+def test_records_of_a_stranger_name_no_code(finished: Path, tmp_path: Path) -> None:
+    """A record that names a repository runs nothing, and its addresses are not used."""
+    import shutil
+
+    stranger = tmp_path / "repository"
+    stranger.mkdir()
+    (stranger / "hubconf.py").write_text(f"open({str(tmp_path / 'it-ran')!r}, 'w').close()\n")
+    other = tmp_path / "other"
+    shutil.copytree(finished, other)
+    record = json.loads((other / "experiment.json").read_text())
+    record["experiment"]["trunk"] = {"name": f"hub:{stranger}/net"}
+    record["experiment"]["search"]["storage"] = "sqlite:///stranger.db"
+    (other / "experiment.json").write_text(json.dumps(record))
+    for attempt in (
+        lambda: reproduce(other, tmp_path / "again", plugins=plugins(), workers=0),
+        lambda: lf.export(other, tmp_path / "model", method="triplet", plugins=plugins()),
+    ):
+        with pytest.raises(UsageError, match=r"would run the file hubconf\.py of .*repository"):
+            attempt()
+    assert not (tmp_path / "it-ran").exists()
+    assert recorded_experiment(other, trust=True).search.storage is None

@@ -1,4 +1,4 @@
-"""``confirm.rerank``: what re-ranking does to a method's scores, chosen on validation classes."""
+"""``confirm.rerank``: the effect of re-ranking on a method's scores, tuned on validation classes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import levelfield as lf
-from levelfield.errors import UsageError
-from levelfield.records import SEALED, Store
-from levelfield.reports import verify_folder, write_report
+from levelfield.core.errors import UsageError
+from levelfield.records import EVENT_FROZEN, EVENT_SEALED, Store
+from levelfield.reports import verify_experiment, write_report
 
 
 @pytest.fixture
@@ -21,9 +21,9 @@ def quick(tiny: dict[str, Any]) -> dict[str, Any]:
 
 def test_the_first_rerun_is_scored_with_and_without(quick: dict[str, Any], tmp_path: Path) -> None:
     quick["confirm"] |= {"rerank": ["aqe", "whitening"]}
-    root = lf.run(lf.Experiment.build(**quick), tmp_path / "runs")
+    root = lf.run(lf.Experiment.build(**quick), tmp_path / "runs").path
     store = Store(root)
-    (selection,) = store.index().selection_ids("triplet")
+    (selection,) = store.experiment_record().selection_ids("triplet")
     first, second = store.reruns(selection, 2).values()
     assert [way.name for way in first.reranked] == ["none", "aqe", "whitening"] and not second.reranked
     plain = first.reranked[0]
@@ -33,21 +33,25 @@ def test_the_first_rerun_is_scored_with_and_without(quick: dict[str, Any], tmp_p
             difference = way.scores[metric].value - plain.scores[metric].value
             assert gain.value == pytest.approx(difference, abs=1e-9) and gain.low <= gain.value <= gain.high
     assert "With and without re-ranking" in write_report(root).read_text()
-    assert verify_folder(root) == []
+    assert verify_experiment(root) == []
 
 
 def test_added_later_it_opens_the_test_set_again_and_says_so(quick: dict[str, Any], tmp_path: Path) -> None:
-    root = lf.run(lf.Experiment.build(**quick), tmp_path / "runs")
+    root = lf.run(lf.Experiment.build(**quick), tmp_path / "runs").path
     assert "With and without re-ranking" not in write_report(root).read_text()
     lines = len(Store(root).ledger())
     quick["confirm"] |= {"rerank": ["aqe"]}
     lf.run(lf.Experiment.build(**quick), tmp_path / "runs")
     store = Store(root)
-    assert [line.event for line in store.ledger()[lines:]] == ["reopened for other metrics", SEALED]
-    (selection,) = store.index().selection_ids("triplet")
+    assert [line.event for line in store.ledger()[lines:]] == [
+        EVENT_FROZEN,
+        "reopened for other metrics",
+        EVENT_SEALED,
+    ]
+    (selection,) = store.experiment_record().selection_ids("triplet")
     assert [way.name for way in store.reruns(selection, 2)[0].reranked] == ["none", "aqe"]
     lf.run(lf.Experiment.build(**quick), tmp_path / "runs")
-    assert len(store.ledger()) == lines + 2, "it is done once"
+    assert len(store.ledger()) == lines + 3, "it is done once"
 
 
 def test_an_unknown_way_is_refused_before_anything_runs(quick: dict[str, Any], tmp_path: Path) -> None:

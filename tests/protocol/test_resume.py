@@ -1,29 +1,28 @@
-"""Kill it anywhere, start it again, get the same bits."""
+"""An experiment that is killed anywhere and started again gives the same bits.
+
+Workers and their driver are killed in ``tests/engine/test_kills.py``.
+"""
 
 from __future__ import annotations
 
-import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
+from tests.helpers.warm import run_levelfield, start_levelfield
 
-KILLS = 6
+import levelfield as lf
 
-
-def command(file: Path, out: Path, workers: int) -> list[str]:
-    run = [sys.executable, "-m", "levelfield", "run", str(file), "--out", str(out), "--quiet"]
-    return [*run, "--set", f"engine.workers={workers}"]
+KILLS = 5
 
 
 def snapshot(out: Path) -> dict[str, bytes]:
-    """Every record whose content must not depend on what happened on the way."""
-    kept = {}
+    """Return every record whose content must not depend on interruptions."""
+    kept: dict[str, bytes] = {}
     for pattern in (
         "runs/*/spec.json",
         "runs/*/epochs.jsonl",
@@ -39,49 +38,45 @@ def snapshot(out: Path) -> dict[str, bytes]:
 
 
 def newest(out: Path) -> float:
-    """When a run last wrote anything."""
+    """Return the time of the last write of a run."""
     times = [0.0]
     for file in (out / "runs").rglob("*"):
         try:
             times.append(file.stat().st_mtime)
-        except FileNotFoundError:  # a temporary file that has been renamed meanwhile
+        except FileNotFoundError:  # a temporary file that was renamed in between
             continue
     return max(times)
 
 
-def kill_at_a_random_moment(file: Path, out: Path, workers: int, chance: random.Random) -> bool:
-    """Start the experiment and SIGKILL it some time after it began to write; False if it finished."""
+def kill_at_a_random_moment(run: list[str], out: Path, chance: random.Random) -> bool:
+    """Start the experiment and SIGKILL it some time after its first write; return False if it finished."""
     began = time.time()
-    process = subprocess.Popen(command(file, out, workers), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    process = start_levelfield(run)
     while process.poll() is None and newest(out) < began:
-        time.sleep(0.01)
-    deadline = time.time() + chance.uniform(0.0, 0.5)
-    while process.poll() is None and time.time() < deadline:
         time.sleep(0.005)
-    if process.poll() is not None:
-        assert process.stderr is not None
-        assert process.returncode == 0, process.stderr.read().decode()
-        return False
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    return True
+    moment = time.time() + chance.uniform(0.0, 0.3)
+    while process.poll() is None and time.time() < moment:
+        time.sleep(0.002)
+    process.kill()
+    code = process.wait()
+    assert code in (0, -signal.SIGKILL)
+    return code != 0
 
 
+@pytest.mark.slow
 def test_sigkill_at_random_moments_changes_no_bit(tmp_path: Path, tiny: dict[str, Any]) -> None:
-    tiny |= {"methods": ["triplet", "normalized_softmax"], "search": {"trials": 12, "sampler": "gp"}}
-    file = tmp_path / "tiny.yaml"
+    tiny |= {"methods": ["triplet", "normalized_softmax"], "search": {"trials": 6, "sampler": "gp"}}
+    file, undisturbed, disturbed = (tmp_path / name for name in ("tiny.yaml", "undisturbed", "disturbed"))
     file.write_text(yaml.safe_dump(tiny))
-    undisturbed, disturbed = tmp_path / "undisturbed", tmp_path / "disturbed"
-    subprocess.run(command(file, undisturbed, 0), check=True, capture_output=True)
+    lf.run(tiny, undisturbed)
 
     disturbed.mkdir()
+    run = ["run", str(file), "--out", str(disturbed), "--quiet"]
     chance = random.Random()
-    kills = 0
-    while kills < KILLS:
-        workers = 2 if kills % 3 == 2 else 0  # also leave workers behind without their parent
-        assert kill_at_a_random_moment(file, disturbed, workers, chance), f"finished after {kills} kills only"
-        kills += 1
-    subprocess.run(command(file, disturbed, 0), check=True, capture_output=True)
+    for kills in range(KILLS):
+        assert kill_at_a_random_moment(run, disturbed, chance), f"finished after {kills} kills only"
+    done = run_levelfield(run)
+    assert done.returncode == 0, done.stderr
 
     expected, found = snapshot(undisturbed), snapshot(disturbed)
     assert found.keys() == expected.keys()

@@ -1,4 +1,4 @@
-"""Own photos with few classes: presets adapt to them and say so; without that, errors name the key to set."""
+"""Few classes: presets adapt and report it; otherwise errors name the key to set."""
 
 from __future__ import annotations
 
@@ -8,22 +8,26 @@ from typing import Any
 import pytest
 
 import levelfield as lf
-from levelfield.compare import collect
-from levelfield.errors import UsageError
-from levelfield.protocol import plan, resolve
-from levelfield.reports import warnings
+from levelfield.analysis import read_comparison
+from levelfield.core.errors import UsageError
+from levelfield.protocol import plan, resolve_experiment
+from levelfield.reports import result_warnings
 
 BATCH = {"size": 24, "samples_per_class": 2, "samples_per_class_classification": 1}
 
 
 def experiment(tiny: dict[str, Any], **batch: Any) -> lf.Experiment:
-    """6 training classes in a fold, where batches want 12 or 24."""
+    """A fold has 6 training classes, and batches need 12 or 24."""
     return lf.Experiment.build(**{**tiny, "batch": {**BATCH, **batch}})
 
 
 def test_samples_per_class_adapt_to_the_classes_there_are(tiny: dict[str, Any]) -> None:
-    resolved = resolve(experiment(tiny, adapt=True))
-    assert [method.with_samples(resolved.experiment.batch) for method in resolved.methods] == [4, 4, 4]
+    resolved = resolve_experiment(experiment(tiny, adapt=True))
+    assert [method.resolve_samples_per_class(resolved.experiment.batch) for method in resolved.methods] == [
+        4,
+        4,
+        4,
+    ]
     few = "because the smallest training fold has 6 classes."
     assert resolved.notes == (
         f"contrastive: batches hold 4 samples per class instead of 2, {few}",
@@ -33,13 +37,13 @@ def test_samples_per_class_adapt_to_the_classes_there_are(tiny: dict[str, Any]) 
 
 
 def test_folds_with_one_class_to_validate_on_become_fewer(tiny: dict[str, Any]) -> None:
-    """Among pictures of one class every method is perfect, so that the untrained network would be kept."""
+    """Among images of one class every method is perfect, so the untrained network would be kept."""
     asked = {**tiny, "split": {"name": "class_disjoint", "folds": 9}, "methods": ["triplet"]}
-    resolved = resolve(lf.Experiment.build(**{**asked, "batch": {**BATCH, "adapt": True}}))
+    resolved = resolve_experiment(lf.Experiment.build(**{**asked, "batch": {**BATCH, "adapt": True}}))
     assert resolved.num_folds == resolved.experiment.split.options["folds"] < 9
     assert resolved.notes[0].startswith(f"{resolved.num_folds} folds instead of 9: ")
     with pytest.raises(UsageError, match=r"one class to validate on.*set split\.folds lower"):
-        resolve(lf.Experiment.build(**{**asked, "batch": {"size": 8, "samples_per_class": 2}}))
+        resolve_experiment(lf.Experiment.build(**{**asked, "batch": {"size": 8, "samples_per_class": 2}}))
 
 
 def test_a_plan_says_what_will_be_adapted(tiny: dict[str, Any], tmp_path: Path) -> None:
@@ -48,13 +52,15 @@ def test_a_plan_says_what_will_be_adapted(tiny: dict[str, Any], tmp_path: Path) 
 
 def test_what_was_adapted_is_in_the_report(tiny: dict[str, Any], tmp_path: Path) -> None:
     values = {**tiny, "batch": {**BATCH, "adapt": True}, "methods": ["triplet"], "search": {"trials": 1}}
-    root = lf.run(lf.Experiment.build(**values), tmp_path / "out")
-    assert any("triplet: batches hold 4 samples per class" in line for line in warnings(collect(root)))
+    root = lf.run(lf.Experiment.build(**values), tmp_path / "out").path
+    assert any(
+        "triplet: batches hold 4 samples per class" in line for line in result_warnings(read_comparison(root))
+    )
 
 
 def test_an_adapted_run_is_the_run_that_says_so_itself(tiny: dict[str, Any]) -> None:
     adapted, explicit = (
-        resolve(experiment(tiny, **options))
+        resolve_experiment(experiment(tiny, **options))
         for options in (
             {"adapt": True},
             {"samples_per_class": 4, "samples_per_class_classification": 4},
@@ -78,15 +84,15 @@ def test_without_adapting_the_error_names_the_key_to_set(method: Any, key: str, 
     with pytest.raises(
         UsageError, match=rf"needs .* classes, .*; set {key}, or batch.adapt to true"
     ) as caught:
-        resolve(lf.Experiment.build(**values))
+        resolve_experiment(lf.Experiment.build(**values))
     assert "\n" not in str(caught.value)
 
 
 def test_batches_that_nothing_can_fill_are_refused(tiny: dict[str, Any]) -> None:
     values = {**tiny, "batch": {"size": 23, "samples_per_class": 1, "adapt": True}, "methods": ["arcface"]}
-    resolve(lf.Experiment.build(**values))  # 23 samples of one class: odd, but it can be done
+    resolve_experiment(lf.Experiment.build(**values))  # 23 samples of one class: unusual but possible
     with pytest.raises(UsageError, match=r"set batch\.size to a number"):
-        resolve(
+        resolve_experiment(
             lf.Experiment.build(**{**values, "batch": {"size": 9, "samples_per_class_classification": 10}})
         )
 

@@ -1,10 +1,8 @@
-"""A search in a database: alone it is the search without one, together machines share the trials."""
+"""A search in a database: one machine gets the same trials as without it, several share them."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,14 +10,15 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.helpers.warm import start_levelfield
 
 import levelfield as lf
-from levelfield.compare import collect
-from levelfield.errors import RunError, UsageError
-from levelfield.protocol import _shared
-from levelfield.protocol._storage import SharedStudy
+from levelfield.analysis import read_comparison
+from levelfield.core.errors import RunError, UsageError
+from levelfield.core.space import Float
+from levelfield.protocol.search import _shared
+from levelfield.protocol.search._storage import SharedStudy
 from levelfield.records import Trial
-from levelfield.space import Float
 
 TRIALS = 6
 SPACE = {"margin": Float(0.0, 1.0)}
@@ -31,7 +30,7 @@ def trial(number: int, score: float | None = 0.5) -> Trial:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a PostgreSQL server that lives as long as the tests."""
+    """Return the URL of a PostgreSQL server that runs during the tests."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         pgserver = pytest.importorskip("pgserver")
@@ -54,18 +53,20 @@ def files(root: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in (root / "searches").rglob("trial-*.json")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parallel", [1, 2])
 def test_alone_it_is_the_search_without_a_database(
     experiment: dict[str, Any], tmp_path: Path, server: str, parallel: int
 ) -> None:
     experiment["search"]["parallel"] = parallel
-    plain = lf.run(lf.Experiment.build(**experiment), tmp_path / "plain")
+    plain = lf.run(lf.Experiment.build(**experiment), tmp_path / "plain").path
     experiment["search"]["storage"] = server
-    stored = lf.run(lf.Experiment.build(**experiment), tmp_path / "stored")
+    stored = lf.run(lf.Experiment.build(**experiment), tmp_path / "stored").path
     assert files(stored) == files(plain)
     assert not [file for file in stored.rglob("*.json*") if b"postgres" in file.read_bytes()]
 
 
+@pytest.mark.slow
 def test_two_machines_share_the_trials_and_agree_on_the_selection(
     experiment: dict[str, Any], tmp_path: Path, server: str
 ) -> None:
@@ -74,19 +75,13 @@ def test_two_machines_share_the_trials_and_agree_on_the_selection(
     file = tmp_path / "shared.yaml"
     file.write_text(yaml.safe_dump(experiment))
     roots = [tmp_path / "one", tmp_path / "two"]
-    command = [sys.executable, "-m", "levelfield", "run", str(file), "--quiet", "--out"]
-    machines = [
-        subprocess.Popen([*command, str(root)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        for root in roots
-    ]
-    for machine in machines:
-        _, errors = machine.communicate(timeout=300)
-        assert machine.returncode == 0, errors.decode()
-    one, two = (collect(root).results[1] for root in roots)
+    machines = [start_levelfield(["run", str(file), "--quiet", "--out", str(root)]) for root in roots]
+    assert [machine.wait() for machine in machines] == [0, 0]
+    one, two = (read_comparison(root).results[1] for root in roots)
     assert files(roots[0]) == files(roots[1])
     assert one.selection == two.selection and one.scores == two.scores
     assert len({json.dumps(trial.hyperparameters) for trial in one.trials}) == TRIALS
-    confirmed = 2  # runs of the one rerun, in each folder
+    confirmed = 2  # runs of the one rerun, in each directory
     shares = [len(list((root / "runs").iterdir())) - confirmed for root in roots]
     assert sum(shares) == TRIALS * 2, "no run was done twice"
 
@@ -95,7 +90,7 @@ def test_a_finished_search_can_be_brought_in_and_extended(
     experiment: dict[str, Any], tmp_path: Path, server: str
 ) -> None:
     experiment["seed"] = 2
-    root = lf.run(lf.Experiment.build(**experiment), tmp_path / "runs")
+    root = lf.run(lf.Experiment.build(**experiment), tmp_path / "runs").path
     before = files(root)
     experiment["search"] |= {"storage": server, "trials": TRIALS + 2}
     lf.run(lf.Experiment.build(**experiment), root)
@@ -103,48 +98,48 @@ def test_a_finished_search_can_be_brought_in_and_extended(
     assert len(after) == TRIALS + 2 and {name: after[name] for name in before} == before
 
 
-def test_a_slot_is_claimed_once(tmp_path: Path) -> None:
+def test_a_trial_is_claimed_once(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'study.db'}"
     one, two = (SharedStudy(url, name="s", space=SPACE, worker=worker) for worker in ("one", "two"))
-    assert [slot.state for slot in one.slots(3)] == ["waiting"] * 3
-    two.slots(3)
+    assert [shared.state for shared in one.trials(3)] == ["waiting"] * 3
+    two.trials(3)
     assert one.claim(0) and not two.claim(0) and two.claim(1)
-    one.decide(0, {"margin": 0.1})
+    one.set_hyperparameters(0, {"margin": 0.1})
     one.finish(trial(0))
-    two.decide(1, {"margin": 0.2})
+    two.set_hyperparameters(1, {"margin": 0.2})
     two.finish(trial(1, None).model_copy(update={"reason": "fold 0: loss is nan"}))
-    slots = two.slots(3)
-    assert [slot.state for slot in slots] == ["finished", "finished", "waiting"]
-    assert slots[0].record == trial(0)
-    assert [slot.worker for slot in slots] == ["one", "two", None]
+    found = two.trials(3)
+    assert [shared.state for shared in found] == ["finished", "finished", "waiting"]
+    assert found[0].record == trial(0)
+    assert [shared.worker for shared in found] == ["one", "two", None]
     two.finish(trial(0, 0.9))
-    assert one.slots(3)[0].record == trial(0), "the first record stays"
+    assert one.trials(3)[0].record == trial(0), "the first record stays"
 
 
 def test_a_machine_that_stays_away_is_replaced(
     experiment: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A slot whose owner does not give a sign of life is run by another machine."""
-    monkeypatch.setattr(_shared, "SILENCE_SECONDS", 0.0)
+    """Another machine runs a trial whose owner sends no heartbeat."""
+    monkeypatch.setattr(_shared, "HEARTBEAT_TIMEOUT_SECONDS", 0.0)
     monkeypatch.setattr(_shared, "POLL_SECONDS", 0.01)
     url = f"sqlite:///{tmp_path / 'study.db'}"
     value = lf.Experiment.build(**experiment)
-    resolved = lf.protocol.resolve(value)
+    resolved = lf.protocol.resolve_experiment(value)
     search = lf.protocol.search_id(resolved, resolved.methods[0])
     gone = SharedStudy(url, name=f"triplet {search}", space=resolved.methods[0].space, worker="gone")
-    gone.slots(TRIALS)
+    gone.trials(TRIALS)
     assert gone.claim(3)
     experiment["search"]["storage"] = url
-    root = lf.run(lf.Experiment.build(**experiment), tmp_path / "runs")
+    root = lf.run(lf.Experiment.build(**experiment), tmp_path / "runs").path
     assert len(files(root)) == TRIALS
 
 
-def test_a_folder_of_another_search_cannot_join(experiment: dict[str, Any], tmp_path: Path) -> None:
+def test_a_directory_of_another_search_cannot_join(experiment: dict[str, Any], tmp_path: Path) -> None:
     experiment["search"] = {"trials": 2, "sampler": "random", "storage": f"sqlite:///{tmp_path / 'study.db'}"}
-    root = lf.run(lf.Experiment.build(**experiment), tmp_path / "runs")
+    root = lf.run(lf.Experiment.build(**experiment), tmp_path / "runs").path
     file = next((root / "searches").rglob("trial-0000.json"))
     file.write_text(json.dumps(json.loads(file.read_text()) | {"score": 0.123}))
-    with pytest.raises(RunError, match="choose a new --out folder"):
+    with pytest.raises(RunError, match="choose a new --out directory"):
         lf.run(lf.Experiment.build(**experiment), root)
 
 

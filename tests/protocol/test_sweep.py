@@ -1,4 +1,4 @@
-"""One factor at a time: which experiments a sweep is made of."""
+"""The experiments of a sweep, one factor at a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import levelfield as lf
-from levelfield.errors import UsageError
+from levelfield.core.errors import UsageError
 from levelfield.protocol import Factor, parse_factor, sweep_points
 from levelfield.protocol._sweep import with_value
 
@@ -33,8 +33,8 @@ def test_only_the_factor_varies(experiment: lf.Experiment, tmp_path: Path) -> No
             with_value(point.experiment, "batch.size", 12).model_copy(update={"head": experiment.head})
             == experiment
         )
-    # 12 and 8 are what the experiment has anyway: computed once
-    assert [point.folder.name for point in points] == [
+    # 12 and 8 are the experiment's own values: computed once
+    assert [point.directory.name for point in points] == [
         "batch.size=6",
         "batch.size=12",
         "batch.size=12",
@@ -77,6 +77,6 @@ def test_wrong_paths_and_values(experiment: lf.Experiment, tmp_path: Path) -> No
         sweep_points(experiment, [Factor("batch.size", (1, "many"))], tmp_path)
 
 
-def test_values_with_slashes_make_no_folders(experiment: lf.Experiment, tmp_path: Path) -> None:
+def test_values_with_slashes_make_no_directories(experiment: lf.Experiment, tmp_path: Path) -> None:
     points = sweep_points(experiment, [Factor("trunk.weights", ("none", "some/where.pt"))], tmp_path)
-    assert points[1].folder.parent == tmp_path
+    assert points[1].directory.parent == tmp_path

@@ -1,4 +1,4 @@
-"""What a run, a search and a set of features depend on is in their names, and nothing else is."""
+"""The digests of runs, searches and features cover everything that they depend on, and nothing else."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from pydantic import BaseModel
 from safetensors.torch import save_file
 
 import levelfield as lf
-from levelfield import batches, data, engine, losses, methods, metrics, miners, models, sources
-from levelfield.compare import collect
+from levelfield import data, engine, losses, methods, metrics, miners, models, samplers
+from levelfield.analysis import read_comparison
 from levelfield.config import Experiment, MethodSpec
+from levelfield.core import sources
 from levelfield.data import splits, transforms
-from levelfield.losses import regularisers
+from levelfield.losses import regularizers
 from levelfield.models.features import feature_identity
-from levelfield.protocol import resolve, search_id
+from levelfield.protocol import resolve_experiment, search_id
 from levelfield.records import feature_id
-from levelfield.train import _workspace, development
+from levelfield.train import _setup, load_development_view
 
-# Every field of an experiment: another value, and the names that it changes.
-# F: the features of the frozen trunk. R: the run. S: the search.
+# Every field of an experiment: another value, and the digests that it changes.
+# F: features of the frozen trunk. R: run. S: search.
 FIELDS: dict[str, tuple[Any, str]] = {
     "name": ("other", ""),
     "preset": ("demo", ""),
@@ -32,10 +33,11 @@ FIELDS: dict[str, tuple[Any, str]] = {
     "plugins": ("one more", ""),
     "dataset.name": ("toy_images", "FRS"),
     "dataset.root": ("elsewhere", ""),
+    "dataset.allow_shared_images": (True, ""),
     "split.name": ("mlrc", "RS"),
     "trunk.name": ("conv4", "FRS"),
     "trunk.weights": ("a file", "FRS"),
-    "trunk.mode": ("finetune", "FRS"),  # then there are no features
+    "trunk.mode": ("finetune", "FRS"),  # there are no features then
     "trunk.freeze_bn": ("statistics", "RS"),
     "trunk.views": (1, "FRS"),
     "trunk.cut": ("2", "FRS"),
@@ -51,11 +53,11 @@ FIELDS: dict[str, tuple[Any, str]] = {
     "batch.size": (9, "RS"),
     "batch.samples_per_class": (2, "RS"),
     "batch.samples_per_class_classification": (1, "RS"),
-    "batch.adapt": (True, ""),  # what comes of it is in the recipe
+    "batch.adapt": (True, ""),  # the resolved value is in the recipe
     "optimizer.name": ("sgd", "RS"),
     "optimizer.lr": (1e-2, "RS"),
     "optimizer.head_lr": (1e-2, "RS"),
-    "optimizer.lr_classification": (1e-2, ""),  # of losses of the other kind
+    "optimizer.lr_classification": (1e-2, ""),  # for classification losses only
     "optimizer.head_lr_classification": (1e-2, ""),
     "optimizer.weight_decay": (0.5, "RS"),
     "optimizer.loss_weight_decay": (0.5, "RS"),
@@ -82,15 +84,17 @@ FIELDS: dict[str, tuple[Any, str]] = {
     "methods.set": ({"weight": 0.3}, "RS"),
     "methods.space": ({"weight": [0.0, 0.5]}, "S"),
     "methods.samples_per_class": (2, "RS"),
-    "hyperparameters": ("defaults", "RS"),  # fixes them
-    "search.repeats": (2, ""),  # more searches, each with a name of its own
+    "hyperparameters": ("defaults", "RS"),  # fixes the hyperparameters
+    "search.repeats": (2, ""),  # more searches, each with its own digest
     "search.trials": (9, ""),
     "search.sampler": ("tpe", "S"),
     "search.first": ("defaults", "S"),
-    "search.ranges": ("published", ""),  # not of a method that the study has not; the space is in the name
+    "search.ranges": ("published", ""),  # no published range for this method; the space is in the digest
     "search.parallel": (2, "S"),
     "search.prune": (True, "S"),
+    "search.max_epochs": (1, "S"),  # runs of trials are other runs than those of the confirmation
     "search.storage": ("sqlite:///x.db", ""),
+    "search.keep_weights": (True, ""),
     "confirm.reruns": (9, ""),
     "confirm.gallery": (9, ""),
     "confirm.rerank": (("aqe",), ""),
@@ -104,7 +108,7 @@ FIELDS: dict[str, tuple[Any, str]] = {
 }
 OPTIONS: dict[str, tuple[Any, str]] = {
     "dataset.samples": (7, "FRS"),
-    "split.folds": (3, "RS"),  # the same development images, cut otherwise
+    "split.folds": (3, "RS"),  # the same development images, other folds
     "split.test_fraction": (0.25, "FRS"),
     "trunk.width": (5, "FRS"),
     "transform.shift": (1, "FRS"),
@@ -113,11 +117,11 @@ OPTIONS: dict[str, tuple[Any, str]] = {
 }
 SPACES = [[0.0, 1.0], [0.0, 1.0, "step", 0.1], [0.0, 1.0, "step", 0.5], [0.1, 1.0, "log"], [0.1, 1.0]]
 
-# A plug-in file of each kind: its text, and the names that an edit changes.
+# A plug-in file of each kind: its text, and the digests that an edit changes.
 PLUGINS: dict[str, tuple[str, str]] = {
     "dataset": (
         """
-from toy_plugin import toy_images
+from tests.helpers.toy_plugin import toy_images
 @lf.data.register("my_dataset")
 def my_dataset(*, samples: int = 6, root: str = "."):
     return toy_images(samples=samples)
@@ -132,7 +136,7 @@ from levelfield.data.splits.class_disjoint import class_disjoint
 def my_split(labels, *, is_test=None, is_validation=None, folds: int = 2, test_fraction: float = 0.5):
     return class_disjoint(labels, folds=folds, test_fraction=test_fraction)
 """,
-        "RS",  # features are named by the images themselves
+        "RS",  # features depend on the images themselves
     ),
     "trunk": (
         """
@@ -181,8 +185,8 @@ class MyMiner(All):
     ),
     "sampler": (
         """
-from levelfield.batches.random import Random
-@lf.batches.register("my_sampler")
+from levelfield.samplers.random import Random
+@lf.samplers.register("my_sampler")
 class MySampler(Random):
     "Random batches."
     def __init__(self, labels, *, batch_size: int, seed: int, skip: int = 0):
@@ -190,11 +194,11 @@ class MySampler(Random):
 """,
         "RS",
     ),
-    "regulariser": (
+    "regularizer": (
         """
-from levelfield.losses import regularisers
-@regularisers.register("my_regulariser")
-def my_regulariser(embeddings):
+from levelfield.losses import regularizers
+@regularizers.register("my_regularizer")
+def my_regularizer(embeddings):
     return embeddings.square().mean()
 """,
         "RS",
@@ -214,25 +218,25 @@ from levelfield.methods import Method
 def my_method():
     return Method(
         name="my_method", loss="my_loss", miner="my_miner", sampler="my_sampler",
-        fixed={"regulariser.my_regulariser": 0.1},
+        fixed={"regularizer.my_regularizer": 0.1},
     )
 """,
-        "S",  # what it says of a run, the run's spec says too
+        "S",  # the run's spec already holds its effect on a run
     ),
     "engine": (
         """
 from contextlib import nullcontext
-from levelfield.engine import ThisProcess
+from levelfield.engine import InlineEngine
 @lf.engine.register("mine")
 def mine(*, workers: int = 0, queue: str = "short"):
-    return nullcontext(ThisProcess())
+    return nullcontext(InlineEngine())
 """,
         "",
     ),
 }
 HEAD = "import torch\nimport levelfield as lf\n"
 REGISTRIES = (
-    batches.registry,
+    samplers.registry,
     data.registry,
     engine.registry,
     losses.registry,
@@ -240,24 +244,25 @@ REGISTRIES = (
     metrics.registry,
     miners.registry,
     models.registry,
-    regularisers.registry,
+    regularizers.registry,
     splits.registry,
     transforms.registry,
 )
 
 
 def forget_plugins() -> None:
-    """Make this process as good as new: what registered plug-ins from outside is gone, and what they made."""
+    """Remove the registered plug-ins of other files from this process, and clear its caches."""
     for registry in REGISTRIES:
         outside = [name for name in registry.names() if registry[name].source is not None]
         for name in outside:
             del registry._entries[name]  # type: ignore[attr-defined]
-    for name in [name for name in sys.modules if name.startswith(("levelfield_plugin_", "toy_plugin"))]:
-        del sys.modules[name]
+    for name in list(sys.modules):
+        if name.startswith("levelfield_plugin_") or name.endswith(".toy_plugin"):
+            del sys.modules[name]
     sources._loaded.clear()
     sources._hash_when_imported.clear()
-    _workspace._open.cache_clear()
-    _workspace._frozen_trunk.cache_clear()
+    _setup._open_view.cache_clear()
+    _setup._frozen_trunk.cache_clear()
 
 
 @pytest.fixture(autouse=True)
@@ -274,8 +279,8 @@ def fresh_registries() -> Iterator[None]:
 
 @pytest.fixture
 def values(tmp_path: Path, tiny: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """An experiment of which every part is a plug-in of a user's own."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
+    """Experiment in which every part is a plug-in of the user."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2]))
     for kind, (text, _) in PLUGINS.items():
         (tmp_path / f"my_{kind}.py").write_text(HEAD + text)
     return tiny | {
@@ -290,15 +295,15 @@ def values(tmp_path: Path, tiny: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 
 
 def names_of(values: dict[str, Any]) -> dict[str, str | None]:
-    """The names of the features, of one run and of the search of an experiment."""
-    resolved = resolve(Experiment.build(**values))
+    """Return the digests of the features, of one run and of the search of an experiment."""
+    resolved = resolve_experiment(Experiment.build(**values))
     method = resolved.methods[0]
     spec = resolved.run_spec(method, {}, fold=0, seed=resolved.seed("search", 0, 0))
     features = None
     if spec.trunk.mode in ("frozen", "tail"):
-        dataset = development(spec, resolved.resources).dataset
+        dataset = load_development_view(spec, resolved.resources).dataset
         resources = resolved.resources.__class__(weights=resolved.resources.weights)
-        embedder, options = _workspace.feature_source(spec, resources, train=True)
+        embedder, options = _setup.create_feature_source(spec, resources, train=True)
         features = feature_id(feature_identity(embedder, dataset, **options))
     return {"F": features, "R": spec.run_id, "S": search_id(resolved, method)}
 
@@ -321,7 +326,7 @@ def with_value(values: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
 
 
 def paths(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """Every field of a schema, by its dotted path."""
+    """Yield every field of a schema by its dotted path."""
     for name, field in model.model_fields.items():
         candidates = [field.annotation, *get_args(field.annotation)]
         nested = [c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)]
@@ -336,8 +341,8 @@ def test_the_table_has_every_field() -> None:
     assert {f"methods.{name}" for name in MethodSpec.model_fields} < FIELDS.keys()
 
 
-def test_what_a_run_depends_on_is_in_its_name(values: dict[str, Any], tmp_path: Path) -> None:
-    """Every field and every kind of option, changed one at a time, changes the names that the table says."""
+def test_the_digests_depend_on_the_listed_fields(values: dict[str, Any], tmp_path: Path) -> None:
+    """Each field and each kind of option, changed alone, changes the digests in the table."""
     (tmp_path / "more.py").write_text("")
     before = names_of(values)
     trunk = models.create_trunk("my_trunk", in_channels=1, seed=3)
@@ -363,7 +368,7 @@ def test_what_a_run_depends_on_is_in_its_name(values: dict[str, Any], tmp_path: 
         if path == "preset":
             other = Experiment.build(**values).model_dump(mode="json") | {
                 "preset": value
-            }  # nothing left open
+            }  # all hyperparameters are fixed
         if path == "trunk.name":
             other["trunk"] = {"name": "conv4", "mode": "frozen", "in_channels": 1, "width": 4}
         reference = before if start is values else names_of(start)
@@ -373,18 +378,18 @@ def test_what_a_run_depends_on_is_in_its_name(values: dict[str, Any], tmp_path: 
 
 
 @pytest.mark.parametrize("kind", PLUGINS)
-def test_an_edited_plugin_is_another_one(kind: str, values: dict[str, Any], tmp_path: Path) -> None:
+def test_an_edited_plugin_changes_the_digests(kind: str, values: dict[str, Any], tmp_path: Path) -> None:
     before = names_of(values)
     forget_plugins()
-    assert names_of(values) == before, "the same text has the same names"
+    assert names_of(values) == before, "the same text has the same digests"
     forget_plugins()
     file = tmp_path / f"my_{kind}.py"
     file.write_text(file.read_text() + "# edited\n")
     assert changed(before, names_of(values)) == PLUGINS[kind][1]
 
 
-def test_different_search_spaces_have_different_names(values: dict[str, Any]) -> None:
-    """A step, a scale or a bound makes another search: they all looked alike in a display text."""
+def test_different_search_spaces_have_different_digests(values: dict[str, Any]) -> None:
+    """Another step, scale or bound is another search."""
     found = set()
     for space in SPACES:
         method = {"name": "my_method", "space": {"weight": space}}
@@ -393,18 +398,18 @@ def test_different_search_spaces_have_different_names(values: dict[str, Any]) ->
 
 
 def test_a_change_of_the_grid_tries_the_new_points(tiny: dict[str, Any], tmp_path: Path) -> None:
-    """With step 0.25 after 0.5, 0.75 was never tried and 0.0 ran twice."""
+    """With step 0.25 after 0.5, 0.75 is tried and 0.0 is not tried twice."""
     tried = []
     for step in (0.5, 0.25):
         method = {"name": "triplet", "space": {"margin": [0.0, 1.0, "step", step]}}
         changes = {"methods": [method], "search": {"trials": 9, "sampler": "grid"}, "confirm": {"reruns": 1}}
-        root = lf.run(Experiment.build(**tiny | changes), tmp_path / "out")
-        (result,) = collect(root).trained
+        root = lf.run(Experiment.build(**tiny | changes), tmp_path / "out").path
+        (result,) = read_comparison(root).trained
         tried.append(sorted(trial.hyperparameters["margin"] for trial in result.trials))
     assert tried == [[0.0, 0.5, 1.0], [0.0, 0.25, 0.5, 0.75, 1.0]]
 
 
-def test_the_version_of_a_family_is_in_the_name(values: dict[str, Any], monkeypatch: Any) -> None:
+def test_the_version_of_a_family_is_in_the_digest(values: dict[str, Any], monkeypatch: Any) -> None:
     pytest.importorskip("pytorch_metric_learning")
     values["methods"] = [{"name": "circle", "loss": "pml:CircleLoss", "set": {"m": 0.4, "gamma": 80.0}}]
     before = names_of(values)
@@ -415,13 +420,13 @@ def test_the_version_of_a_family_is_in_the_name(values: dict[str, Any], monkeypa
 
 
 def test_the_same_weights_in_another_place_are_the_same(values: dict[str, Any], tmp_path: Path) -> None:
-    resolve(Experiment.build(**values))
-    for folder in ("one", "two"):
-        (tmp_path / folder).mkdir()
+    resolve_experiment(Experiment.build(**values))
+    for directory in ("one", "two"):
+        (tmp_path / directory).mkdir()
         state = models.create_trunk("my_trunk", in_channels=1, seed=3).state_dict()
-        save_file(state, tmp_path / folder / "weights.safetensors")
+        save_file(state, tmp_path / directory / "weights.safetensors")
     found = [
-        names_of(with_value(values, "trunk.weights", str(tmp_path / folder / "weights.safetensors")))
-        for folder in ("one", "two")
+        names_of(with_value(values, "trunk.weights", str(tmp_path / directory / "weights.safetensors")))
+        for directory in ("one", "two")
     ]
     assert found[0] == found[1]

@@ -1,4 +1,4 @@
-"""Which commit a record names: that of the package, never that of a folder it happens to lie in."""
+"""The recorded commit is that of the package, never that of a repository around it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def commit_seen(site: Path) -> str:
 
 
 def installed(repository: Path) -> Path:
-    """The package in an environment that lies inside somebody's repository."""
+    """Copy the package into an environment inside another repository."""
     git = ["git", "-c", "user.name=x", "-c", "user.email=x@x"]
     subprocess.run([*git, "init", "-q", str(repository)], check=True)
     subprocess.run([*git, "-C", str(repository), "commit", "-q", "--allow-empty", "-m", "x"], check=True)

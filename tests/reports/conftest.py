@@ -1,5 +1,5 @@
-"""Experiment folders as ``levelfield run`` writes them; see ``made_experiments``."""
+"""Experiment directories as ``levelfield run`` writes them; see ``made_experiments``."""
 
-from made_experiments import write_experiment
+from tests.helpers.made_experiments import write_experiment
 
 __all__ = ["write_experiment"]

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from levelfield.analysis import analyze, compare_experiments, compare_with_published
+from levelfield.analysis._published_comparison import published_batch_size
+from levelfield.analysis.published import results
 from levelfield.cli._app import run_app
-from levelfield.compare import beside_published, compare_across, weigh
-from levelfield.compare._beside_published import batch_size
-from levelfield.published import results
 from levelfield.reports import comparison_markdown
-from levelfield.reports._beside_table import beside_tables
+from levelfield.reports._published_table import build_published_tables
 
 Writer = Callable[..., Path]
 BNINCEPTION = {"name": "bninception", "weights": "imagenet"}
@@ -24,7 +24,7 @@ MEANS = {"pretrained": 0.14, "contrastive": 0.26, "triplet": 0.24, "arcface": 0.
 
 def test_the_same_protocol_as_the_paper_differs_in_nothing(write_experiment: Writer) -> None:
     root = write_experiment(means=MEANS, trunk=BNINCEPTION, **CUB)
-    rows = beside_published(weigh(root), metrics=["map_at_r"])
+    rows = compare_with_published(analyze(root), metrics=["map_at_r"])
     found = {(r.method, r.setting): r for r in rows if r.cell.source == "reality-check"}
     cell = found["triplet", "concatenated"].cell
     assert (cell.value, cell.spread) == (23.79, 0.36)
@@ -39,7 +39,7 @@ def test_what_differs_is_said(write_experiment: Writer) -> None:
         values={"head": {"size": 64}, "batch": {"size": 16}},
         **CUB,
     )
-    rows = beside_published(weigh(root), metrics=["precision_at_1"])
+    rows = compare_with_published(analyze(root), metrics=["precision_at_1"])
     found = {(r.method, r.setting, r.cell.source): r.differs for r in rows}
     assert found["triplet", "concatenated", "reality-check"] == (
         "trunk bninception, here resnet50",
@@ -57,23 +57,23 @@ def test_what_differs_is_said(write_experiment: Writer) -> None:
 
 
 def test_claims_are_no_match(write_experiment: Writer) -> None:
-    rows = beside_published(weigh(write_experiment(means=MEANS, trunk=BNINCEPTION, **CUB)))
+    rows = compare_with_published(analyze(write_experiment(means=MEANS, trunk=BNINCEPTION, **CUB)))
     assert rows and all(row.cell.setting != "claimed" for row in rows)
 
 
 def test_a_dataset_without_publications_has_no_rows(write_experiment: Writer) -> None:
-    assert beside_published(weigh(write_experiment())) == []
+    assert compare_with_published(analyze(write_experiment())) == []
 
 
 def test_every_source_of_measured_results_has_a_batch_size() -> None:
     measured = [c for c in results() if c.unit == "%" and c.method and c.setting != "claimed" and c.trunk]
-    assert all(batch_size(cell) for cell in measured)
+    assert all(published_batch_size(cell) for cell in measured)
 
 
 def test_a_table_says_common_differences_once(write_experiment: Writer) -> None:
     root = write_experiment(means=MEANS, trunk=BNINCEPTION | {"mode": "frozen"}, **CUB)
-    (table,) = beside_tables(
-        [r for r in beside_published(weigh(root), metrics=["map_at_r"]) if r.setting == "separated"]
+    (table,) = build_published_tables(
+        [r for r in compare_with_published(analyze(root), metrics=["map_at_r"]) if r.setting == "separated"]
     )
     assert [column.head for column in table.columns] == [
         "method",
@@ -84,40 +84,43 @@ def test_a_table_says_common_differences_once(write_experiment: Writer) -> None:
     assert table.notes[0] == "reality-check (Table 3): trunk fine-tuned, here frozen."
 
 
-def folders(write: Writer, count: int) -> list[Path]:
+def directories(write: Writer, count: int) -> list[Path]:
     names = ["cub200", "cars196", "sop", "glyphs", "inshop", "gldv2"][:count]
     means = {"contrastive": 0.5, "triplet": 0.4, "arcface": 0.3, "margin": 0.2, "untrained": 0.1}
     return [write(name, dataset=name, means=means) for name in names]
 
 
 def test_ranks_over_datasets(write_experiment: Writer) -> None:
-    across = compare_across([weigh(root) for root in folders(write_experiment, 5)])
-    assert across.test is not None and across.test.cases == 5
-    assert list(across.test.mean_ranks) == ["contrastive", "triplet", "arcface", "margin"]  # no baseline
-    assert any(s.startswith("contrastive is better than margin") for s in across.sentences)
-    assert any("are not distinguishable" in s for s in across.sentences)
+    overall = compare_experiments([analyze(root) for root in directories(write_experiment, 5)])
+    assert overall.test is not None and overall.test.cases == 5
+    assert overall.together is not None and len(overall.together.pairs) == 6
+    assert overall.sentences[0] == overall.together.sentence
+    assert overall.sentences[0].startswith(("What repeats over ", "Nothing repeats: over "))
+    assert list(overall.test.mean_ranks) == ["contrastive", "triplet", "arcface", "margin"]  # no baseline
+    assert any(s.startswith("contrastive is better than margin") for s in overall.sentences)
+    assert any("are not distinguishable" in s for s in overall.sentences)
 
 
 def test_methods_that_are_not_everywhere_are_left_out(write_experiment: Writer) -> None:
     one = write_experiment("one", means={"contrastive": 0.5, "triplet": 0.4, "untrained": 0.1})
     two = write_experiment("two", means={"contrastive": 0.5, "arcface": 0.4, "untrained": 0.1}, reruns=2)
-    across = compare_across([weigh(one), weigh(two)])
-    assert across.left_out == ("arcface", "triplet") and across.test is None
-    assert across.differing == ("confirm",)
-    assert "cannot be ranked" in across.sentences[0]
-    assert list(across.cases) == ["one", "two"]  # the dataset is the same, the names tell them apart
+    overall = compare_experiments([analyze(one), analyze(two)])
+    assert overall.left_out == ("arcface", "triplet") and overall.test is None
+    assert overall.differing == ("confirm",)
+    assert any("cannot be ranked" in sentence for sentence in overall.sentences)
+    assert list(overall.cases) == ["one", "two"]  # the dataset is the same, the names tell them apart
 
 
 def test_the_text_has_a_sentence_per_pair(write_experiment: Writer) -> None:
-    evidence = weigh(write_experiment())
-    text = comparison_markdown([evidence], None)
-    assert all(finding.sentence in text for finding in evidence.findings)
+    analysis = analyze(write_experiment())
+    text = comparison_markdown([analysis], None)
+    assert all(pair.sentence in text for pair in analysis.pairs)
 
 
 def test_the_command_prints_and_writes(
     write_experiment: Writer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    roots = [str(root) for root in folders(write_experiment, 3)]
+    roots = [str(root) for root in directories(write_experiment, 3)]
     assert run_app(["compare", *roots, "--out", str(tmp_path / "out"), "--against", "best"]) == 0
     out = capsys.readouterr().out
     assert "# cub200: concatenated MAP@R" in out and "Friedman" in out
@@ -136,7 +139,7 @@ def test_the_command_prints_and_writes(
     assert {row["verdict"] for row in rows} == {"worse"}
 
 
-def test_the_command_speaks_json(write_experiment: Writer, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_json(write_experiment: Writer, capsys: pytest.CaptureFixture[str]) -> None:
     root = write_experiment(means=MEANS, trunk=BNINCEPTION, **CUB)
     assert run_app(["compare", str(root), "--json", "--setting", "separated"]) == 0
     (found,) = json.loads(capsys.readouterr().out)["experiments"]
@@ -144,6 +147,6 @@ def test_the_command_speaks_json(write_experiment: Writer, capsys: pytest.Captur
     assert found["published"][0]["cite"].startswith("reality-check")
 
 
-def test_a_folder_without_experiment_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_experiment_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_app(["compare", str(tmp_path)]) == 2
     assert "holds no levelfield experiment" in capsys.readouterr().err

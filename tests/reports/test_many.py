@@ -8,15 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from levelfield.compare import weigh
-from levelfield.records import Measure, Trial
+from levelfield.analysis import analyze
+from levelfield.core.space import Float
+from levelfield.records import MetricInfo, Trial
 from levelfield.reports import means_table, render_report, write_figures
 from levelfield.reports._results_table import selections_table
-from levelfield.reports.figures import Trace, interactive, still
-from levelfield.reports.figures.charts import COLOURS, Axis, Panel, PanelChart
+from levelfield.reports.figures import Trace, to_matplotlib, to_plotly
+from levelfield.reports.figures.charts import COLORS, Axis, Panel, PanelChart
 from levelfield.reports.figures.experiment import scores
 from levelfield.reports.figures.search import importances, method_slices, search_history
-from levelfield.space import Float
+
+pytestmark = pytest.mark.slow
 
 Writer = Callable[..., Path]
 MEANS = {f"m{number:02d}": 0.5 - 0.004 * number for number in range(22)} | {"untrained": 0.1}
@@ -28,35 +30,35 @@ def root(write_experiment: Writer) -> Path:
 
 
 def test_every_table_counts_searches_and_reruns(root: Path) -> None:
-    evidence = weigh(root)
-    assert {row.cells[2].text for row in means_table(evidence).rows[:-1]} == {"12"}
-    chosen = selections_table(evidence.comparison)
+    analysis = analyze(root)
+    assert {row.cells[2].text for row in means_table(analysis).rows[:-1]} == {"12"}
+    chosen = selections_table(analysis.comparison)
     assert [column.head for column in chosen.columns][:2] == ["method", "search"]
     assert [row.cells[1].text for row in chosen.rows[:4]] == ["1", "2", "3", "1"]
-    assert scores(evidence).series["concatenated"]["m00"].remark == "3 searches, 12 reruns"
-    text = render_report(evidence)
+    assert [row.name for row in scores(analysis).rows] == list(analysis.means)
+    text = render_report(analysis)
     assert "3 x 5 trials" in text and "4 reruns</b> of each search" in text
 
 
 def test_slices_hold_the_trials_of_all_searches_and_the_history_says_which(root: Path) -> None:
-    evidence = weigh(root)
-    chart = method_slices(evidence, evidence.comparison.trained[0])
+    analysis = analyze(root)
+    chart = method_slices(analysis, analysis.comparison.trained[0])
     assert chart is not None and len(chart.panels[0].traces[0].x) == 3 * 4, "one of five diverged"
-    assert "the first of 3 searches" in search_history(evidence).title
+    assert "the first of 3 searches" in search_history(analysis).title
 
 
 def test_a_bar_joins_methods_of_whom_no_two_differ(root: Path) -> None:
-    evidence = weigh(root)
-    methods, groups = list(evidence.means), evidence.groups
+    analysis = analyze(root)
+    methods, groups = list(analysis.means), analysis.groups
     apart = {
-        frozenset((finding.first, finding.second))
-        for finding in evidence.findings
-        if finding.verdict not in ("undecided", "equivalent")
+        frozenset((pair.first, pair.second))
+        for pair in analysis.pairs
+        if pair.verdict not in ("undecided", "equivalent")
     }
     assert groups and apart
     for group in groups:
         start = methods.index(group[0])
-        assert list(group) == methods[start : start + len(group)], "neighbours by their means"
+        assert list(group) == methods[start : start + len(group)], "neighbors by their means"
         assert not any(frozenset((a, b)) in apart for a in group for b in group)
     for one, other in pairwise(methods):
         together = any({one, other} <= set(group) for group in groups)
@@ -64,21 +66,21 @@ def test_a_bar_joins_methods_of_whom_no_two_differ(root: Path) -> None:
 
 
 def test_the_diagram_is_in_the_page_and_a_file(root: Path, write_experiment: Writer, tmp_path: Path) -> None:
-    text = render_report(weigh(root))
+    text = render_report(analyze(root))
     assert text.count('<div class="diagram"') == 1 and "m21 (" in text
-    written = write_figures(weigh(write_experiment("small")), tmp_path / "figures")
+    written = write_figures(analyze(write_experiment("small")), tmp_path / "figures")
     svg = next(file for file in written if file.name == "differences.svg")
     assert "arcface (" in svg.read_text()
 
 
-def test_a_colour_that_comes_again_looks_different() -> None:
-    lines = tuple(Trace(str(n), (0.0, 1.0), (0.0, 1.0), "line", n) for n in (0, len(COLOURS)))
+def test_a_color_that_comes_again_looks_different() -> None:
+    lines = tuple(Trace(str(n), (0.0, 1.0), (0.0, 1.0), "line", n) for n in (0, len(COLORS)))
     chart = PanelChart("x", Axis("y"), (Panel(Axis("x"), lines),))
-    assert [trace.line.dash for trace in interactive(chart).data] == ["solid", "dash"]
-    assert [line.get_linestyle() for line in still(chart).axes[0].lines] == ["-", "--"]
+    assert [trace.line.dash for trace in to_plotly(chart).data] == ["solid", "dash"]
+    assert [line.get_linestyle() for line in to_matplotlib(chart).axes[0].lines] == ["-", "--"]
 
 
-def test_importance_follows_the_direction_of_the_measure() -> None:
+def test_importance_follows_the_direction_of_the_metric() -> None:
     """Where less is better, what matters is what the lowest scores have in common."""
     space = {"a": Float(0.0, 1.0), "b": Float(0.0, 1.0)}
     points = [(i / 19, i * 7 % 20 / 19) for i in range(20)]
@@ -89,12 +91,12 @@ def test_importance_follows_the_direction_of_the_measure() -> None:
     ]
     first = {}
     for higher in (True, False):
-        measure = Measure(name="x", label="x", higher_is_better=higher)
-        chart = importances("m", trials, space, measure=measure)
+        metric_info = MetricInfo(name="x", label="x", higher_is_better=higher)
+        chart = importances("m", trials, space, metric_info=metric_info)
         assert chart is not None
         first[higher] = chart.groups[0]
     assert first == {True: "b", False: "a"}
 
 
-def test_warnings_beyond_a_few_are_folded(root: Path) -> None:
-    assert "more warnings</summary>" in render_report(weigh(root)), "nothing was opened by a ledger"
+def test_problems_beyond_a_few_are_folded(root: Path) -> None:
+    assert "more problems</summary>" in render_report(analyze(root)), "nothing was opened by a ledger"

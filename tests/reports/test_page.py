@@ -11,15 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pylatexenc.latexwalker import LatexWalker
+from tests.helpers.made_gallery import add_gallery
 
-from levelfield.compare import weigh
-from levelfield.errors import RunError
+from levelfield.analysis import analyze, conclude_experiment
+from levelfield.core.errors import RunError
 from levelfield.reports import Table, results_table, write_report
 from levelfield.reports._classes import class_scores, confusions_table
 from levelfield.reports._trust import conclusions
-from levelfield.reports.figures.experiment import spectral_decay
+from levelfield.reports.figures.charts import GRAY
+from levelfield.reports.figures.experiment import method_colors, spectral_decay
 from levelfield.reports.pages import ASSETS, asset, data_block
-from made_gallery import add_gallery
 
 Writer = Callable[..., Path]
 
@@ -47,7 +48,7 @@ def test_assets_can_lie_beside_the_page(write_experiment: Writer) -> None:
     assert '<script src="assets/page.js"></script>' in page.read_text()
 
 
-def test_the_licence_of_plotly_is_there() -> None:
+def test_the_license_of_plotly_is_there() -> None:
     assert "MIT" in asset("plotly-LICENSE.txt") and "Plotly" in asset("plotly-LICENSE.txt")
 
 
@@ -71,11 +72,11 @@ def test_the_page_shows_gallery_classes_confusions_and_map(write_experiment: Wri
 def test_classes_are_scored_by_their_own_queries(write_experiment: Writer) -> None:
     root = write_experiment()
     add_gallery(root, classes=5)
-    evidence = weigh(root)
-    found = class_scores(evidence, evidence.measure)
+    analysis = analyze(root)
+    found = class_scores(analysis, analysis.metric_info)
     assert len(found) == 5
     for label, scores in found.items():
-        for method, confirmation in evidence.confirmations.items():
+        for method, confirmation in analysis.confirmations.items():
             queries, classes = confirmation.per_query("concatenated", "map_at_r"), confirmation.classes()
             assert queries is not None and classes is not None
             own = [value for each in queries.values() for value in each[classes == label]]
@@ -84,10 +85,10 @@ def test_classes_are_scored_by_their_own_queries(write_experiment: Writer) -> No
     assert means == sorted(means), "hardest first"
 
 
-def test_confusions_are_shares_of_neighbours(write_experiment: Writer) -> None:
+def test_confusions_are_shares_of_neighbors(write_experiment: Writer) -> None:
     root = write_experiment()
     add_gallery(root, classes=4)
-    table = confusions_table(weigh(root))
+    table = confusions_table(analyze(root))
     assert table is not None
     pairs = {(row.cells[0].text, row.cells[1].text): row.cells[2].value for row in table.rows}
     assert pairs == {(f"class {n}", f"class {(n + 1) % 4}"): 0.5 for n in range(4)}
@@ -104,12 +105,12 @@ def test_rho_is_that_of_the_metric() -> None:
 
 
 def test_conclusions_say_what_is_open(write_experiment: Writer) -> None:
-    evidence = weigh(write_experiment())
-    can, cannot = conclusions(evidence, [])
+    analysis = analyze(write_experiment())
+    can, cannot = conclusions(analysis, [])
     assert any("pairs of methods differ" in line for line in can)
-    assert any("undecided is no proof" in line for line in cannot)
+    assert any("does not mean equal" in line for line in cannot)
     assert any("other data than glyphs" in line for line in cannot)
-    assert conclusions(evidence, ["a line was removed"])[0] == []
+    assert conclusions(analysis, ["a line was removed"])[0] == []
 
 
 def test_no_text_ends_a_block_of_data() -> None:
@@ -124,8 +125,10 @@ HOSTILE = ["100% & $x_1$ #{a}^b~c\\d", "</td><script>x</script>", "\u202egnp.exe
 
 def test_latex_parses_and_has_a_cell_for_every_column(write_experiment: Writer) -> None:
     tables = [
-        results_table(weigh(write_experiment()).comparison),
-        Table.of(["method", *HOSTILE], [[name, 1.0, 2.0, 3.0, 4.0] for name in HOSTILE], caption=HOSTILE[0]),
+        results_table(analyze(write_experiment())),
+        Table.from_rows(
+            ["method", *HOSTILE], [[name, 1.0, 2.0, 3.0, 4.0] for name in HOSTILE], caption=HOSTILE[0]
+        ),
     ]
     for table in tables:
         text = table.latex()
@@ -148,3 +151,23 @@ def test_a_damaged_rerun_is_named_with_its_remedy(write_experiment: Writer) -> N
     file.write_bytes(file.read_bytes()[:100])
     with pytest.raises(RunError, match=r"rerun-00\.safetensors is damaged .*; delete it"):
         write_report(root)
+
+
+def test_the_verdict_stands_before_everything_else(write_experiment: Writer) -> None:
+    root = write_experiment()
+    text = write_report(root).read_text(encoding="utf-8")
+    verdict = conclude_experiment(analyze(root))
+    assert verdict.answer[0] in text
+    order = [text.index(mark) for mark in ('id="verdict"', 'class="dots"', 'id="scores"', 'id="differences"')]
+    assert order == sorted(order)
+    for name in ("results.md", "results.tex"):
+        assert " ".join(verdict.answer) in (root / "report" / name).read_text(encoding="utf-8")
+
+
+def test_a_method_has_one_color_in_all_charts(write_experiment: Writer) -> None:
+    names = [f"m{number:02d}" for number in range(11)]
+    colors = method_colors(
+        analyze(write_experiment(means={name: 0.5 for name in names} | {"untrained": 0.1}))
+    )
+    own = [color for color in colors.values() if color != GRAY]
+    assert sorted(own) == list(range(8)) and colors["untrained"] == GRAY

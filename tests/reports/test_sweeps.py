@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from levelfield.compare import Measure
+from levelfield.analysis import MetricInfo
 from levelfield.reports import sweeps
 from levelfield.stats import t_interval
 
@@ -17,10 +17,10 @@ SCORES = {  # by batch size, method and metric
     32: {"triplet": {"precision_at_1": [0.4, 0.4], "map_at_r": [0.1, 0.1]}},
     64: {"triplet": {"precision_at_1": [0.5, 0.5], "map_at_r": [0.05, 0.05]}},
 }
-MEASURES = {
-    "precision_at_1": Measure(name="precision_at_1", label="P@1", unit="percent", higher_is_better=True),
-    "map_at_r": Measure(name="map_at_r", label="MAP@R", unit="percent", higher_is_better=True),
-    "rho": Measure(name="rho", label="rho"),
+METRIC_INFOS = {
+    "precision_at_1": MetricInfo(name="precision_at_1", label="P@1", unit="percent", higher_is_better=True),
+    "map_at_r": MetricInfo(name="map_at_r", label="MAP@R", unit="percent", higher_is_better=True),
+    "rho": MetricInfo(name="rho", label="rho"),
 }
 
 
@@ -28,22 +28,24 @@ MEASURES = {
 def points(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Two values whose records are given by ``SCORES``."""
 
-    def collect(folder: Path) -> Any:
+    def read_comparison(directory: Path) -> Any:
         results = [
             SimpleNamespace(
                 method=method,
                 scores={"separated": scores | {"rho": [3.0, 3.0]}},
-                interval=lambda setting, metric, scores=scores: t_interval(scores[metric]),
+                seed_interval=lambda setting, metric, scores=scores: t_interval(scores[metric]),
             )
-            for method, scores in SCORES[int(folder.name)].items()
+            for method, scores in SCORES[int(directory.name)].items()
         ]
-        return SimpleNamespace(results=results, trained=results, metrics=tuple(MEASURES), measures=MEASURES)
+        return SimpleNamespace(
+            results=results, trained=results, metrics=tuple(METRIC_INFOS), metric_infos=METRIC_INFOS
+        )
 
-    monkeypatch.setattr(sweeps, "collect", collect)
+    monkeypatch.setattr(sweeps, "read_comparison", read_comparison)
     experiment = SimpleNamespace(hyperparameters="defaults", training=SimpleNamespace(metric="map_at_r"))
     return [
         SimpleNamespace(
-            factor="batch.size", value=size, label=str(size), folder=Path(str(size)), experiment=experiment
+            factor="batch.size", value=size, label=str(size), directory=Path(str(size)), experiment=experiment
         )
         for size in SCORES
     ]
@@ -51,7 +53,7 @@ def points(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 def test_relative_scores_are_means_over_metrics_of_shares_of_the_maximum(points: list[Any]) -> None:
     cells = sweeps.sweep_scores(points)
-    assert {(c.value, c.measure.name): c.relative for c in cells} == {
+    assert {(c.value, c.metric_info.name): c.relative for c in cells} == {
         ("32", "precision_at_1"): pytest.approx(0.8),
         ("64", "precision_at_1"): 1.0,
         ("32", "map_at_r"): 1.0,

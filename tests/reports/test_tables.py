@@ -1,4 +1,4 @@
-"""The tables say the same in every format, and bold is earned by a test."""
+"""Tables have the same content in every format, and bold cells come from a test."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from levelfield.compare import weigh
+from levelfield.analysis import analyze
 from levelfield.reports import (
-    Cell,
-    Column,
-    Row,
     Table,
+    TableCell,
+    TableColumn,
+    TableRow,
     pairs_table,
     results_lines,
     results_markdown,
     results_table,
+    terminal_table,
     write_report,
 )
 from levelfield.reports.table import escape_latex
@@ -28,21 +29,28 @@ from levelfield.reports.table import escape_latex
 Writer = Callable[..., Path]
 TABLE = Table(
     columns=(
-        Column("method", left=True),
-        Column("P@1", group="separated"),
-        Column("R_P", group="separated"),
-        Column("", left=True, aside=True),
+        TableColumn("method", left=True),
+        TableColumn("P@1", group="separated"),
+        TableColumn("R_P", group="separated"),
+        TableColumn("", left=True, aside=True),
     ),
     rows=(
-        Row(
+        TableRow(
             (
-                Cell("a_b"),
-                Cell("1.00", "0.10", 0.01, 0.001, "best"),
-                Cell("2.00", value=0.02),
-                Cell("x|y <z>"),
+                TableCell("a_b"),
+                TableCell("1.00", "0.10", 0.01, 0.001, "best"),
+                TableCell("2.00", value=0.02),
+                TableCell("x|y <z>"),
             )
         ),
-        Row((Cell("old"), Cell("-"), Cell("1.99", value=0.0199, emphasis="alike"), Cell(""))),
+        TableRow(
+            (
+                TableCell("old"),
+                TableCell("-"),
+                TableCell("1.99", value=0.0199, emphasis="alike"),
+                TableCell(""),
+            )
+        ),
     ),
     title="Scores",
     caption="100% of them",
@@ -50,9 +58,9 @@ TABLE = Table(
 )
 
 
-def main_rows(root: Path) -> dict[str, tuple[Cell, ...]]:
-    evidence = weigh(root)
-    return {row.cells[0].text: row.cells for row in results_table(evidence.comparison, evidence.leaders).rows}
+def main_rows(root: Path) -> dict[str, tuple[TableCell, ...]]:
+    analysis = analyze(root)
+    return {str(row.cells[0].value): row.cells for row in results_table(analysis).rows}
 
 
 def test_markdown() -> None:
@@ -60,7 +68,7 @@ def test_markdown() -> None:
         "| method | separated P@1 | separated R_P |  |",
         "|---|---:|---:|---|",
         r"| a_b | **1.00 ± 0.10** | 2.00 | x\|y <z> |",
-        "| old | - | **1.99** |  |",
+        "| old | - | 1.99 |  |",
         "",
         "- note & more",
     ]
@@ -85,7 +93,7 @@ def test_latex_groups_columns_and_leaves_asides_out() -> None:
         r"method & P@1 & R\_P \\",
         r"\midrule",
         r"a\_b & \textbf{1.00} {\scriptsize $\pm$ 0.10} & 2.00 \\",
-        r"old & -- & \textbf{1.99} \\",
+        r"old & -- & 1.99 \\",
         r"\bottomrule",
         r"\end{tabular}",
         r"\end{table}",
@@ -112,7 +120,7 @@ def test_the_terminal_shows_the_same_numbers() -> None:
 
 
 def test_an_empty_table_of_records_keeps_its_heads() -> None:
-    assert Table.of_records([], ("first", "second")).csv() == "first,second\n"
+    assert Table.from_records([], ("first", "second")).csv() == "first,second\n"
 
 
 def test_bold_marks_the_best_and_what_is_not_distinguishable(write_experiment: Writer) -> None:
@@ -128,39 +136,71 @@ def test_bold_marks_the_best_and_what_is_not_distinguishable(write_experiment: W
 def test_bold_follows_the_direction_of_the_metric(
     write_experiment: Writer, direction: bool | None, best: str | None
 ) -> None:
-    """``alignment`` is better when lower; a measure without a direction has nothing in bold."""
-    measure = {"name": "alignment", "label": "alignment", "unit": "", "higher_is_better": direction}
+    """``alignment`` is better when lower; a metric without a direction has no bold cells."""
+    metric_info = {"name": "alignment", "label": "alignment", "unit": "", "higher_is_better": direction}
     means = {"contrastive": 0.6, "triplet": 0.4, "untrained": 0.1}
-    root = write_experiment(means=means, metrics=("alignment",), measures=[measure])
+    root = write_experiment(means=means, metrics=("alignment",), metric_infos=[metric_info])
     rows = main_rows(root)
     assert [method for method, cells in rows.items() if cells[1].emphasis] == ([best] if best else [])
     assert rows["contrastive"][1].text.startswith("0.59")  # a bare number, not percent
-    finding = weigh(root, metric="alignment").findings[0]
+    pair = analyze(root, metric="alignment").pairs[0]
     worst_or_highest = {True: "better", False: "better", None: "higher"}[direction]
-    assert finding.verdict == worst_or_highest and "points" not in finding.sentence
-    assert finding.first == ("untrained" if direction is False else "contrastive")
+    assert pair.verdict == worst_or_highest and "points" not in pair.sentence
+    assert pair.first == ("untrained" if direction is False else "contrastive")
 
 
-def test_without_tests_only_the_best_mean_is_bold(write_experiment: Writer) -> None:
-    rows = results_table(weigh(write_experiment()).comparison).rows
-    assert {cell.emphasis for row in rows for cell in row.cells} == {"", "best"}
+def test_rows_are_sorted_and_say_which_methods_are_tied(write_experiment: Writer) -> None:
+    root = write_experiment(means={"arcface": 0.4, "triplet": 0.5, "contrastive": 0.5, "untrained": 0.1})
+    rows = main_rows(root)
+    assert list(rows)[2:] == ["arcface", "untrained"]
+    assert {method: cells[7].text for method, cells in rows.items()} == {
+        "triplet": "tied",
+        "contrastive": "tied",
+        "arcface": "worse",
+        "untrained": "",
+    }
+    assert rows["untrained"][0].text == "untrained (baseline)"
+    in_file_order = results_table(analyze(root), file_order=True).rows
+    assert [row.cells[0].value for row in in_file_order] == ["untrained", "arcface", "triplet", "contrastive"]
+
+
+def test_intervals_in_the_table_agree_with_the_verdicts(write_experiment: Writer) -> None:
+    """Clear differences have intervals that do not overlap, ties have intervals that do."""
+    analysis = analyze(write_experiment(query_noise=0.2))
+    for pair in analysis.pairs:
+        one, other = (
+            analysis.interval(name, analysis.setting, analysis.metric) for name in (pair.first, pair.second)
+        )
+        assert (one.low > other.high) == (pair.verdict == "better"), pair.sentence
+        half = pair.judged.high - pair.difference
+        assert one.half_width + other.half_width == pytest.approx(half, rel=0.5)
+
+
+@pytest.mark.parametrize("methods", [2, 5])
+def test_the_terminal_table_fits_80_columns(write_experiment: Writer, methods: int) -> None:
+    names = ["multi_similarity_miner", "contrastive", "triplet", "arcface", "proxy_anchor"][:methods]
+    root = write_experiment(means={name: 0.5 for name in names} | {"untrained": 0.1})
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(terminal_table(analyze(root)).rich())
+    lines = [line for line in console.export_text().splitlines() if line.strip()]
+    assert len(lines) == 2 + methods + 1 and all(line.split()[-1] in ("tied", "best") for line in lines[2:-1])
 
 
 def test_markdown_and_latex_have_the_same_bold_numbers(write_experiment: Writer) -> None:
-    evidence = weigh(write_experiment())
-    markdown = re.findall(r"\*\*([\d.]+) ± ", results_markdown(evidence.comparison, evidence.leaders))
-    latex = re.findall(r"\\textbf\{([\d.]+)\}", results_table(evidence.comparison, evidence.leaders).latex())
-    assert markdown == latex and len(markdown) == 12
+    analysis = analyze(write_experiment())
+    markdown = re.findall(r"\*\*([\d.]+) ± ", results_markdown(analysis))
+    latex = re.findall(r"\\textbf\{([\d.]+)\}", results_table(analysis).latex())
+    assert markdown == latex and len(markdown) == 6
 
 
 def test_latex_is_balanced_and_escaped(write_experiment: Writer) -> None:
     means = {"proxy_nca": 0.5, "soft_triple": 0.4, "untrained": 0.1}
-    evidence = weigh(write_experiment(means=means))
-    text = results_table(evidence.comparison, evidence.leaders).latex()
+    analysis = analyze(write_experiment(means=means))
+    text = results_table(analysis).latex()
     assert r"proxy\_nca" in text and not re.search(r"(?<!\\)[_%#]", text)
     assert text.count("{") == text.count("}")
     lines = [line for line in text.splitlines() if line.endswith(r"\\")]
-    assert {line.count(" & ") for line in lines[1:]} == {7}  # method, 6 scores, epoch
+    assert {line.count(" & ") for line in lines[1:]} == {8}  # method, 6 scores, verdict, epoch
 
 
 def test_special_characters_are_written_out() -> None:
@@ -168,13 +208,15 @@ def test_special_characters_are_written_out() -> None:
 
 
 def test_the_columns_of_the_csv_are_stable(write_experiment: Writer) -> None:
-    rows = list(csv.DictReader(io.StringIO(results_lines(weigh(write_experiment()).comparison).csv())))
+    rows = list(csv.DictReader(io.StringIO(results_lines(analyze(write_experiment())).csv())))
     assert list(rows[0]) == [
         "method",
         "setting",
         "metric",
         "mean",
         "half_width_95",
+        "alone_half_width_95",
+        "seed_half_width_95",
         "reruns",
         "trials",
         "mean_best_epoch",
@@ -185,24 +227,24 @@ def test_the_columns_of_the_csv_are_stable(write_experiment: Writer) -> None:
 
 @pytest.mark.parametrize(("leaky", "stamp"), [(True, "true"), (False, "false")])
 def test_every_file_of_a_leaky_experiment_says_so(write_experiment: Writer, leaky: bool, stamp: str) -> None:
-    folder = write_report(write_experiment(leaky=leaky)).parent
+    directory = write_report(write_experiment(leaky=leaky)).parent
     for name in ("results.csv", "pairs.csv"):
-        with (folder / name).open() as file:
+        with (directory / name).open() as file:
             assert {row["leaky"] for row in csv.DictReader(file)} == {stamp}
     for name in ("results.md", "results.tex", "index.html"):
-        assert ("Leaky" in (folder / name).read_text()) == leaky
+        assert ("Leaky" in (directory / name).read_text()) == leaky
 
 
 def test_pairs_have_a_line_per_pair(write_experiment: Writer) -> None:
-    rows = list(csv.DictReader(io.StringIO(pairs_table(weigh(write_experiment())).csv())))
+    rows = list(csv.DictReader(io.StringIO(pairs_table(analyze(write_experiment())).csv())))
     assert len(rows) == 6 and rows[0]["sentence"].endswith(".")
 
 
 def test_the_max_epoch_column(write_experiment: Writer) -> None:
     root = write_experiment()
     rows = main_rows(root)
-    assert rows["triplet"][7].text == "10.0" and rows["untrained"][7].text == ""
-    assert "max. epoch" in results_markdown(weigh(root).comparison)
+    assert rows["triplet"][8].text == "10.0" and rows["untrained"][8].text == ""
+    assert "max. epoch" in results_markdown(analyze(root))
 
 
 @pytest.mark.parametrize(("init", "note"), [("pca", ": epoch 0 of every method"), ("random", "")])
@@ -221,8 +263,8 @@ def test_a_report_has_every_file(write_experiment: Writer, name: str) -> None:
 
 def test_the_page_says_what_is_different_from_what(write_experiment: Writer) -> None:
     text = write_report(write_experiment()).read_text()
-    assert "What is different from what" in text and ": undecided, difference " in text
-    assert 'class="alike"' in text and "Beside published numbers" not in text
+    assert "Which methods differ" in text and ": undecided, difference " in text
+    assert 'class="alike"' in text and "Published numbers" not in text
     assert not re.search(
         r"<(script|link|img|iframe)[^>]+(src|href)=(?!\"data:)", text
     )  # nothing from elsewhere
@@ -232,4 +274,4 @@ def test_an_experiment_without_scores_has_a_page(write_experiment: Writer) -> No
     root = write_experiment()
     for file in root.glob("confirmations/*/*"):
         file.unlink()
-    assert "What is different" not in write_report(root).read_text()
+    assert "Which methods differ" not in write_report(root).read_text()

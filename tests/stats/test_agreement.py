@@ -1,4 +1,4 @@
-"""Agreement of orders: scipy's tau-b, and intervals that behave."""
+"""Rank agreement equals scipy's tau-b, and its intervals are sensible."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from levelfield.errors import UsageError
+from levelfield.core.errors import UsageError
 from levelfield.stats import rank_agreement
 
 

@@ -8,7 +8,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from levelfield.errors import UsageError
+from levelfield.core.errors import UsageError
 from levelfield.stats import cliffs_delta, cohens_d, holm
 
 NUMBERS = st.lists(st.integers(-5, 5).map(float), min_size=1, max_size=12)

@@ -8,7 +8,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from levelfield.errors import UsageError
+from levelfield.core.errors import UsageError
 from levelfield.stats import t_interval
 
 VALUES = st.lists(st.floats(-100, 100), min_size=2, max_size=20)

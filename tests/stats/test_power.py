@@ -1,21 +1,22 @@
-"""The budget that is planned finds the difference that it was planned for."""
+"""A planned budget detects the difference that it was planned for."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.oracles.score_worlds import class_means, likely
 
-from levelfield.errors import UsageError
+from levelfield.core.errors import UsageError
 from levelfield.stats import (
-    Components,
+    VarianceComponents,
     cheapest_budget,
-    components,
     detectable_difference,
     judge,
+    plan_budgets,
     rerun_table,
     score_table,
+    variance_components,
 )
-from oracles.score_worlds import class_means, likely
 
 SPREADS = {"own": 0.6, "run": 0.5, "seed": 0.3, "correlation": 0.5, "classes": 50}
 
@@ -24,8 +25,8 @@ def table_of(values):
     return score_table({str(m): part for m, part in enumerate(values)}, classes=None)
 
 
-def truth(*, search: float | None) -> Components:
-    return Components(
+def truth(*, search: float | None) -> VarianceComponents:
+    return VarianceComponents(
         classes=2 * 0.6**2,
         seeds=2 * 0.5 * 0.3**2,
         search=None if search is None else 2 * search**2,
@@ -38,7 +39,7 @@ def test_components_are_found_again(repeats):
     generator = np.random.default_rng(0)
     search = 0.4 if repeats > 1 else 0.0
     found = [
-        components(
+        variance_components(
             table_of(class_means(generator, methods=5, reruns=5, repeats=repeats, search=search, **SPREADS))
         )
         for _ in range(60)
@@ -80,7 +81,7 @@ def test_the_cheapest_budget_is_just_enough():
     budget = cheapest_budget(parts, wanted, trials=20, **plan)
     assert budget is not None and (budget.reruns, budget.repeats) == (7, 1)
     assert cheapest_budget(parts, wanted / 10, trials=20, **plan) is None
-    # the luck of the search is known: it must be paid for, and dear searches are repeated less
+    # the variance of the search is known, so searches are repeated; expensive ones less often
     cheap = cheapest_budget(truth(search=0.4), 1.2, trials=1, **plan)
     dear = cheapest_budget(truth(search=0.4), 1.2, trials=100, **plan)
     assert cheap is not None and dear is not None
@@ -88,9 +89,33 @@ def test_the_cheapest_budget_is_just_enough():
     assert dear.detectable <= 1.2
 
 
+def test_mixes_of_a_budget_come_cheapest_first_and_each_is_just_enough():
+    parts, wanted = truth(search=0.4), 0.8
+    plans = plan_budgets(
+        parts, wanted, methods=4, classes=50, search_luck={5: 2.0, 10: 1.0, 20: 0.5}, folds=2
+    )
+    assert [plan.runs for plan in plans] == sorted(plan.runs for plan in plans) and len(plans) >= 2
+    assert len({plan.classes for plan in plans}) == len(plans)
+    for plan in plans:
+        assert plan.runs == 2 * plan.repeats * (plan.trials + plan.reruns) and plan.detectable <= wanted
+    # what no number of searches on this test set finds, more than 50 searches or more classes may
+    small = plan_budgets(parts, 0.3, methods=4, classes=50, search_luck={10: 1.0})
+    assert small and min(plan.classes for plan in small) > 50
+    many = cheapest_budget(truth(search=4.0), 1.6, methods=4, classes=5000, trials=1)
+    assert many is not None and many.repeats > 50
+
+
+def test_a_fixed_method_without_a_second_search_raises_no_warning(recwarn):
+    generator = np.random.default_rng(2)
+    values = class_means(generator, methods=3, reruns=3, repeats=3, search=0.3, classes=20)
+    scores = {"a": values[0], "b": values[1], "net": values[2, :1, :1]}
+    assert variance_components(score_table(scores, classes=None, fixed=["net"])).search is not None
+    assert not recwarn.list
+
+
 def test_bad_plans():
     with pytest.raises(UsageError, match="at least two reruns"):
-        components(rerun_table({"a": [1.0], "b": [2.0]}))
+        variance_components(rerun_table({"a": [1.0], "b": [2.0]}))
     with pytest.raises(UsageError, match="2 reruns"):
         detectable_difference(truth(search=None), methods=2, classes=10, reruns=1)
     with pytest.raises(UsageError, match="above 0"):

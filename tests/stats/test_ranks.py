@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from levelfield.errors import UsageError
-from levelfield.stats import critical_difference_diagram, friedman, ranks, tournament
+from levelfield.core.errors import UsageError
+from levelfield.reports.figures.rank_diagram import critical_difference_diagram
+from levelfield.stats import friedman, ranks, tournament
 
 # Demsar, "Statistical Comparisons of Classifiers over Multiple Data Sets" (JMLR 2006), Table 6. It prints
-# 0.975 twice for voting but ranks the two 2 and 3: they differ in a digit that is not shown.
+# 0.975 twice for voting but ranks the two 2 and 3: they differ in a digit that is not printed.
 DEMSAR_METHODS = ("C4.5", "C4.5+m", "C4.5+cf", "C4.5+m+cf")
 DEMSAR = {
     "adult": (0.763, 0.768, 0.771, 0.798),
@@ -49,13 +50,13 @@ def test_demsars_mean_ranks():
 def test_demsars_statistics():
     result = friedman(CASES)
     n, k = 14, 4
-    # The paper's formula takes no account of ties: 9.28, and F = 3.69.
+    # The paper's formula ignores ties: 9.28, and F = 3.69.
     uncorrected = (
         12 * n / (k * (k + 1)) * (sum(r**2 for r in result.mean_ranks.values()) - k * (k + 1) ** 2 / 4)
     )
     assert uncorrected == pytest.approx(9.28, abs=0.01)
     assert (n - 1) * uncorrected / (n * (k - 1) - uncorrected) == pytest.approx(3.69, abs=0.01)
-    # Ours does, as scipy's, and so is a little larger.
+    # Ours corrects for ties, like scipy's, and is a little larger.
     scipys = scipy.stats.friedmanchisquare(*np.array(list(DEMSAR.values())).T)
     assert result.statistic == pytest.approx(scipys.statistic)
     assert result.p_value == pytest.approx(scipys.pvalue)

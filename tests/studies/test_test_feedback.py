@@ -1,4 +1,4 @@
-"""The study of test feedback: two arms that differ in what chooses, and in nothing else."""
+"""The study of test feedback: two arms that differ only in the images that choose."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import levelfield as lf
-from levelfield.compare import collect
-from levelfield.errors import UsageError
+from levelfield.analysis import read_comparison
+from levelfield.core.errors import UsageError
 from levelfield.records import Store
 from levelfield.stats import Interval
 from levelfield.studies import test_feedback as study
@@ -23,8 +23,8 @@ def experiment(tiny: dict[str, Any]) -> lf.Experiment:
 
 
 def test_both_arms_try_the_same_and_only_one_is_leaky(experiment: lf.Experiment, tmp_path: Path) -> None:
-    (outcome,) = study.run(experiment, tmp_path)
-    honest, leaky = collect(tmp_path / "validation"), collect(tmp_path / "test")
+    (outcome,) = study.run_study(experiment, tmp_path)
+    honest, leaky = read_comparison(tmp_path / "validation"), read_comparison(tmp_path / "test")
     assert not honest.leaky and leaky.leaky
     tried = [[trial.hyperparameters for trial in arm.trained[0].trials] for arm in (honest, leaky)]
     assert tried[0] == tried[1] and len(tried[0]) == 3
@@ -44,19 +44,19 @@ def test_both_arms_try_the_same_and_only_one_is_leaky(experiment: lf.Experiment,
     assert (tmp_path / "test-feedback.png").stat().st_size > 0
 
     before = (tmp_path / "test-feedback.json").read_bytes()
-    study.run(experiment, tmp_path)
+    study.run_study(experiment, tmp_path)
     assert (tmp_path / "test-feedback.json").read_bytes() == before
     assert [line.event for line in Store(tmp_path / "test").ledger()] == events
 
 
 def test_the_same_images_train_in_both_arms(experiment: lf.Experiment) -> None:
-    from levelfield.train import development
+    from levelfield.train import load_development_view
 
     views = []
     for arm in study.arms(experiment):
-        resolved = lf.protocol.resolve(arm)
+        resolved = lf.protocol.resolve_experiment(arm)
         spec = resolved.run_spec(resolved.methods[0], {"margin": 0.1}, fold=1, seed=0)
-        views.append(development(spec, resolved.resources))
+        views.append(load_development_view(spec, resolved.resources))
     honest, leaky = views
     for one, two in zip(honest.folds, leaky.folds, strict=True):
         left, right = honest.dataset.images, leaky.dataset.images
@@ -71,18 +71,18 @@ def test_what_cannot_be_compared_is_refused(tiny: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="hyperparameters: search"):
         study.arms(lf.Experiment.build(**tiny, hyperparameters="defaults"))
     tiny["split"] = {"name": "none", "allow_test_feedback": True}
-    with pytest.raises(UsageError, match="the honest plan"):
+    with pytest.raises(UsageError, match="choose a plan without it"):
         study.arms(lf.Experiment.build(**tiny))
 
 
 def test_the_words_follow_the_numbers() -> None:
-    def outcome(method: str, honest: float, best: float) -> study.Outcome:
+    def result(method: str, honest: float, best: float) -> study.FeedbackResult:
         reruns = Interval(0.3, 0.01, 5)
-        return study.Outcome(
+        return study.FeedbackResult(
             method, trials=10, chosen=honest, best_seen=best, honest=reruns, retrained=reruns
         )
 
-    one, two = outcome("a", 0.40, 0.45), outcome("b", 0.41, 0.415)
+    one, two = result("a", 0.40, 0.45), result("b", 0.41, 0.415)
     assert study.sentence(one).endswith("is 40.00: +5.00 points (+12.5%).")
     assert replace(one, chosen=None).inflation == pytest.approx(0.15)
     assert "over fresh reruns is 30.00" in study.sentence(replace(one, chosen=None))
@@ -96,4 +96,4 @@ def test_a_leaky_plan_runs_only_when_it_is_allowed(tiny: dict[str, Any], tmp_pat
     with pytest.raises(UsageError, match="allow_test_feedback: true"):
         lf.run(lf.Experiment.build(**tiny), tmp_path / "refused")
     tiny["split"] = {"name": "none", "allow_test_feedback": True}
-    assert collect(lf.run(lf.Experiment.build(**tiny), tmp_path / "none")).leaky
+    assert read_comparison(lf.run(lf.Experiment.build(**tiny), tmp_path / "none").path).leaky

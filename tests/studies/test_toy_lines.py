@@ -1,4 +1,4 @@
-"""The toy study: the loss is the library's, runs are reproducible, and the report says what was counted."""
+"""The toy study: the loss equals the library's, runs are reproducible, and the report matches the counts."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from levelfield import losses, miners
-from levelfield.errors import UsageError
-from levelfield.geometry import pair_counts
+from levelfield.core.errors import UsageError
+from levelfield.core.geometry import pair_counts
 from levelfield.studies import _toy_training as training
 from levelfield.studies import toy_lines
 
@@ -53,7 +53,7 @@ def test_networks_that_train_side_by_side_do_not_touch_each_other(monkeypatch):
 def test_training_separates_the_training_lines():
     toy = training.diagonal_lines()
     networks = training.train(toy, p_switch=0.0, seeds=range(3))
-    as_test = training.Toy("train", "", toy.train, toy.train)
+    as_test = training.ToyLines("train", "", toy.train, toy.train)
     assert (toy_lines.separations(networks(toy.train.flatten(0, 1)), as_test) > 0.95).all()
 
 
@@ -66,10 +66,10 @@ def test_a_collapsed_embedding_separates_nothing():
 def test_a_run_writes_what_it_counted(tmp_path, monkeypatch):
     monkeypatch.setattr(training, "ITERATIONS", 20)
     steps: list[str] = []
-    outcomes = toy_lines.run(tmp_path / "toys", seeds=4, p_switch=[0.3], advance=steps.append)
+    outcomes = toy_lines.run_study(tmp_path / "toys", seeds=4, p_switch=[0.3], advance=steps.append)
     assert len(steps) == 4
     assert [each.toy for each in outcomes] == ["diagonal", "vertical"]
-    assert toy_lines.run(tmp_path / "again", seeds=4, p_switch=[0.3]) == outcomes
+    assert toy_lines.run_study(tmp_path / "again", seeds=4, p_switch=[0.3]) == outcomes
     written = json.loads((tmp_path / "toys" / "toy-lines.json").read_text())
     assert written[0]["better"]["share"] == outcomes[0].better.share
     assert outcomes[0].better.low <= outcomes[0].better.share <= outcomes[0].better.high
@@ -81,4 +81,4 @@ def test_a_run_writes_what_it_counted(tmp_path, monkeypatch):
 @pytest.mark.parametrize("options", [{"seeds": 1}, {"p_switch": []}, {"p_switch": [0.0]}])
 def test_senseless_requests_are_refused(tmp_path, options):
     with pytest.raises(UsageError, match="toy-lines needs"):
-        toy_lines.run(tmp_path, **options)
+        toy_lines.run_study(tmp_path, **options)

@@ -1,4 +1,4 @@
-"""One small finished experiment, which every test of a tracker copies."""
+"""Small finished experiment, copied for each test of a tracker."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.conftest import tiny_values
 
 import levelfield as lf
-from conftest import tiny_values
 
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     changes = {"methods": ["contrastive", "normalized_softmax"]}
-    return lf.run(lf.Experiment.build(**tiny_values() | changes), tmp_path_factory.mktemp("finished") / "out")
+    experiment = lf.Experiment.build(**tiny_values() | changes)
+    return lf.run(experiment, tmp_path_factory.mktemp("finished") / "out").path
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""MLflow with a real server: what the records say, once, also when the server was down meanwhile."""
+"""MLflow with a real server: each record is sent once, also after the server was down."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from mlflow import MlflowClient
 
 from levelfield.config import TrackSpec
 from levelfield.records import Store
-from levelfield.track import Entry, folder_of, journal_file, send_records
-from levelfield.track._entries import Reader
-from levelfield.track._send import folder_id
+from levelfield.track import TrackerRecord, journal_file, send_records, tracker_directory
+from levelfield.track._reader import RecordReader
+from levelfield.track._send import directory_id
 from levelfield.track.mlflow import MLflow
 
 pytestmark = pytest.mark.slow
@@ -37,15 +37,15 @@ def free_port() -> int:
 
 
 @contextmanager
-def server(folder: Path, port: int) -> Iterator[str]:
-    """A tracking server on this machine, whose data lie in ``folder``."""
-    folder.mkdir(exist_ok=True)
+def server(directory: Path, port: int) -> Iterator[str]:
+    """Start a local tracking server with its data in ``directory``; yield its address."""
+    directory.mkdir(exist_ok=True)
     address = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port)]
-    command += ["--workers", "1", "--backend-store-uri", f"sqlite:///{folder / 'mlflow.db'}"]
-    command += ["--artifacts-destination", str(folder / "artifacts")]
+    command += ["--workers", "1", "--backend-store-uri", f"sqlite:///{directory / 'mlflow.db'}"]
+    command += ["--artifacts-destination", str(directory / "artifacts")]
     quiet = os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    with (folder / "log").open("w") as log:
+    with (directory / "log").open("w") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env=quiet, start_new_session=True)
         try:
             deadline = time.monotonic() + 240
@@ -62,7 +62,7 @@ def server(folder: Path, port: int) -> Iterator[str]:
 
 
 def check_all(records: Path, uri: str) -> None:
-    """Every entry is an MLflow run below its parent's, with each point of its curve once."""
+    """Every record is an MLflow run below its parent's, with each point of its curve once."""
     client = MlflowClient(tracking_uri=uri)
     experiment = client.get_experiment_by_name("tiny")
     assert experiment is not None
@@ -70,24 +70,24 @@ def check_all(records: Path, uri: str) -> None:
         run.data.tags["levelfield.key"]: run
         for run in client.search_runs([experiment.experiment_id], max_results=1000)
     }
-    mine = folder_id(records)
-    entries = list(Reader(Store(records)).entries())
-    assert len(client.search_runs([experiment.experiment_id], max_results=1000)) == len(entries)
-    for entry in entries:
-        run = runs[f"{mine}/{entry.key}"]
-        assert run.info.run_name == entry.name and run.info.status == "FINISHED"
-        parent = None if entry.parent is None else runs[f"{mine}/{entry.parent}"].info.run_id
+    mine = directory_id(records)
+    tracked = list(RecordReader(Store(records)).read())
+    assert len(client.search_runs([experiment.experiment_id], max_results=1000)) == len(tracked)
+    for record in tracked:
+        run = runs[f"{mine}/{record.key}"]
+        assert run.info.run_name == record.name and run.info.status == "FINISHED"
+        parent = None if record.parent is None else runs[f"{mine}/{record.parent}"].info.run_id
         assert run.data.tags.get("mlflow.parentRunId") == parent
-        assert {name: str(value)[:500] for name, value in entry.parameters.items()} == run.data.params
-        for name, value in entry.scores.items():
+        assert {name: str(value)[:500] for name, value in record.parameters.items()} == run.data.params
+        for name, value in record.scores.items():
             history = client.get_metric_history(run.info.run_id, name)
-            assert [point.value for point in history] == [value], (entry.name, name)
-        if entry.kind == "run" and entry.name.endswith("fold-1"):
+            assert [point.value for point in history] == [value], (record.name, name)
+        if record.kind == "run" and record.name.endswith("fold-1"):
             history = client.get_metric_history(run.info.run_id, "validation/map_at_r")
             assert [(point.step, point.value) for point in history] == [
-                (point.step, point.values["validation/map_at_r"]) for point in entry.points
+                (point.step, point.values["validation/map_at_r"]) for point in record.points
             ]
-        if entry.kind == "experiment":
+        if record.kind == "experiment":
             listed = {file.path for file in client.list_artifacts(run.info.run_id, "report")}
             assert "report/index.html" in listed
 
@@ -111,7 +111,7 @@ def test_without_a_server_it_is_a_database_beside_the_records(
 ) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     assert send_records(records, TrackSpec(name="mlflow")) == 30
-    check_all(records, f"sqlite:///{folder_of(records) / 'mlflow' / 'mlflow.db'}")
+    check_all(records, f"sqlite:///{tracker_directory(records) / 'mlflow' / 'mlflow.db'}")
 
 
 def test_a_parameter_that_changed_is_shown_beside_the_old_one(
@@ -120,18 +120,20 @@ def test_a_parameter_that_changed_is_shown_beside_the_old_one(
     """A search that went on may select another trial; MLflow keeps the first value for ever."""
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     for margin in (0.1, 0.2, 0.1):
-        tool = MLflow(experiment="e", folder=tmp_path)
-        tool.tell(Entry(key="m", kind="method", name="m", status="complete", parameters={"margin": margin}))
+        tool = MLflow(experiment="e", directory=tmp_path)
+        tool.log(
+            TrackerRecord(key="m", kind="method", name="m", status="complete", parameters={"margin": margin})
+        )
         client = MlflowClient(tracking_uri=f"sqlite:///{tmp_path / 'mlflow.db'}")
         (run,) = client.search_runs([client.get_experiment_by_name("e").experiment_id])
         assert run.data.params == {"margin": "0.1"}
         assert run.data.tags.get("now.margin", "0.1") == str(margin)
 
 
-def test_a_server_named_later_is_told_everything(
+def test_a_server_given_later_receives_everything(
     records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)  # MLflow puts artefacts into the current folder
+    monkeypatch.chdir(tmp_path)  # MLflow writes artifacts to the current directory
     send_records(records, TrackSpec.model_validate({"name": "mlflow", "uri": f"sqlite:///{tmp_path}/a.db"}))
     other = TrackSpec.model_validate({"name": "mlflow", "uri": f"sqlite:///{tmp_path}/b.db"})
     assert send_records(records, other) == 30

@@ -1,4 +1,4 @@
-"""TensorBoard reads back, with its own reader, what the records say: each point once."""
+"""TensorBoard: its own reader finds each point of the records once."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from levelfield.config import TrackSpec
 from levelfield.records import Store
-from levelfield.track import Entry, Point, folder_of, journal_file, send_records
-from levelfield.track._entries import Reader
+from levelfield.track import MetricPoint, TrackerRecord, journal_file, send_records, tracker_directory
+from levelfield.track._reader import RecordReader
 from levelfield.track.tensorboard import SESSION, TensorBoard
 
 SPEC = TrackSpec(name="tensorboard")
 
 
-def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
-    """Every scalar of a folder of event files, as TensorBoard shows it."""
-    read = EventAccumulator(str(folder), size_guidance={"scalars": 0, "tensors": 0})
+def scalars(directory: Path) -> dict[str, list[tuple[int, float]]]:
+    """Return every scalar in a directory of event files, as TensorBoard shows it."""
+    read = EventAccumulator(str(directory), size_guidance={"scalars": 0, "tensors": 0})
     read.Reload()
     found = {
         tag: [(event.step, event.value) for event in read.Scalars(tag)] for tag in read.Tags()["scalars"]
@@ -33,21 +33,21 @@ def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
 
 
 def check_all(records: Path) -> None:
-    """Every entry is shown, each of its points once."""
-    base = folder_of(records) / "tensorboard"
-    for entry in Reader(Store(records)).entries():
-        if entry.kind == "experiment":
+    """Every record is shown, each of its points once."""
+    base = tracker_directory(records) / "tensorboard"
+    for record in RecordReader(Store(records)).read():
+        if record.kind == "experiment":
             continue
-        found = scalars(base / entry.name)
+        found = scalars(base / record.name)
         expected: dict[str, list[tuple[int, float]]] = {}
-        for point in entry.points:
+        for point in record.points:
             for name, value in point.values.items():
                 expected.setdefault(name, []).append((point.step, value))
-        for name, value in entry.scores.items():
+        for name, value in record.scores.items():
             expected[name] = [(0, value)]
-        assert found.keys() == expected.keys(), entry.name
+        assert found.keys() == expected.keys(), record.name
         for name, points in expected.items():
-            assert [step for step, _ in found[name]] == [step for step, _ in points], (entry.name, name)
+            assert [step for step, _ in found[name]] == [step for step, _ in points], (record.name, name)
             assert [v for _, v in found[name]] == pytest.approx([v for _, v in points])
 
 
@@ -68,7 +68,7 @@ def test_a_killed_tracker_goes_on_where_its_files_end(records: Path) -> None:
     """The last record of an event file is cut short, as a kill leaves it."""
     send_records(records, SPEC)
     (journal_file(records, SPEC)).unlink()
-    for file in (folder_of(records) / "tensorboard").rglob("events.*"):
+    for file in (tracker_directory(records) / "tensorboard").rglob("events.*"):
         file.write_bytes(file.read_bytes()[:-7])
     send_records(records, SPEC)
     check_all(records)
@@ -78,39 +78,39 @@ def test_hyperparameters_are_in_the_table(records: Path) -> None:
     from tensorboard.plugins.hparams import plugin_data_pb2
 
     send_records(records, SPEC)
-    read = EventAccumulator(str(folder_of(records) / "tensorboard" / "contrastive" / "trial-0000"))
+    read = EventAccumulator(str(tracker_directory(records) / "tensorboard" / "contrastive" / "trial-0000"))
     read.Reload()
     content = read.summary_metadata[SESSION].plugin_data.content
     session = plugin_data_pb2.HParamsPluginData.FromString(content).session_start_info
     store = Store(records)
-    trial = store.trials(store.index().searches["contrastive"][0])[0]
+    trial = store.trials(store.experiment_record().searches["contrastive"][0])[0]
     for name, value in trial.hyperparameters.items():
         assert session.hparams[name].number_value == value
     assert session.hparams["method"].string_value == "contrastive"
 
 
-def test_who_deletes_the_files_gets_them_anew(records: Path) -> None:
+def test_deleted_files_are_written_again(records: Path) -> None:
     send_records(records, SPEC)
-    shutil.rmtree(folder_of(records) / "tensorboard")
+    shutil.rmtree(tracker_directory(records) / "tensorboard")
     assert send_records(records, SPEC) == 30
     check_all(records)
 
 
-def test_another_place_is_told_everything(records: Path, tmp_path: Path) -> None:
-    """What one folder of event files holds is not taken for what another holds."""
+def test_another_destination_receives_everything(records: Path, tmp_path: Path) -> None:
+    """Each directory of event files has its own journal."""
     send_records(records, SPEC)
     elsewhere = TrackSpec.model_validate({"name": "tensorboard", "logdir": str(tmp_path / "shared")})
     assert send_records(records, elsewhere) == 30
     assert "loss" in scalars(tmp_path / "shared" / "tiny" / "contrastive" / "trial-0000" / "fold-0")
 
 
-def test_curves_of_an_earlier_wording_are_not_mixed_in(tmp_path: Path) -> None:
+def test_curves_of_an_earlier_version_are_not_mixed_in(tmp_path: Path) -> None:
     """A search that went on may choose another trial: its rerun-00 is another run of the same name."""
     for life in range(2):  # the second one finds the files of the first
         for key, level in (("earlier", 0.1), ("later", 0.5)):
-            points = tuple(Point(step, {"loss": level}) for step in range(3 - (life == 0)))
-            tool = TensorBoard(experiment="e", folder=tmp_path)
-            tool.tell(Entry(key=key, kind="run", name="triplet/rerun-00/fold-0", points=points))
+            points = tuple(MetricPoint(step, {"loss": level}) for step in range(3 - (life == 0)))
+            tool = TensorBoard(experiment="e", directory=tmp_path)
+            tool.log(TrackerRecord(key=key, kind="run", name="triplet/rerun-00/fold-0", points=points))
             tool.close()
     levels = {"fold-0": 0.1, "fold-0~2": 0.5}
     for name, level in levels.items():
@@ -123,7 +123,7 @@ def test_settings_and_the_final_table_are_texts_once(records: Path) -> None:
     for _ in range(2):
         send_records(records, SPEC)
         journal_file(records, SPEC).unlink()
-    read = EventAccumulator(str(folder_of(records) / "tensorboard"))
+    read = EventAccumulator(str(tracker_directory(records) / "tensorboard"))
     read.Reload()
     texts = {
         tag: [event.tensor_proto.string_val[0].decode() for event in read.Tensors(tag)]
@@ -143,7 +143,7 @@ def test_its_own_table_of_hyperparameters_lists_every_trial_with_its_score(recor
 
     send_records(records, SPEC)
     files = plugin_event_multiplexer.EventMultiplexer()
-    files.AddRunsFromDirectory(str(folder_of(records) / "tensorboard"))
+    files.AddRunsFromDirectory(str(tracker_directory(records) / "tensorboard"))
     files.Reload()
     provider = data_provider.MultiplexerDataProvider(files, "")
     table = backend_context.Context(TBContext(data_provider=provider))
@@ -161,7 +161,7 @@ def test_its_own_table_of_hyperparameters_lists_every_trial_with_its_score(recor
         for group in groups
     }
     store = Store(records)
-    for method, (search,) in store.index().searches.items():
+    for method, (search,) in store.experiment_record().searches.items():
         for trial in store.trials(search):
             shown = found[f"{method}/trial-{trial.number:04d}"]
             assert shown["score"] == pytest.approx(trial.score)

@@ -1,4 +1,4 @@
-"""W&B offline: its own files, parsed with its own message types, hold what the records say, once."""
+"""W&B offline: its files, parsed with its own message types, hold each record once."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from wandb.proto import wandb_internal_pb2
 
 from levelfield.config import TrackSpec
 from levelfield.records import Store, digest
-from levelfield.track import folder_of, journal_file, send_records
-from levelfield.track._entries import Reader
-from levelfield.track._send import folder_id
+from levelfield.track import journal_file, send_records, tracker_directory
+from levelfield.track._reader import RecordReader
+from levelfield.track._send import directory_id
 
 SPEC = TrackSpec.model_validate({"name": "wandb", "mode": "offline"})
 BLOCK, HEADER = 32768, 7
 
 
 def chunks(data: bytes) -> Iterator[bytes]:
-    """The messages of a W&B file, which is laid out like a LevelDB log."""
+    """Yield the messages of a W&B file, which has the layout of a LevelDB log."""
     position, message = HEADER, b""  # the file begins with a header of the same size
     while position + HEADER <= len(data):
         if BLOCK - position % BLOCK < HEADER:
@@ -40,9 +40,9 @@ def chunks(data: bytes) -> Iterator[bytes]:
 
 
 def read_run(records: Path, key: str) -> dict[str, Any]:
-    """One W&B run: its description, configuration, history and summary."""
-    run_id = digest({"key": f"{folder_id(records)}/{key}"})
-    (file,) = (folder_of(records) / "wandb").rglob(f"run-{run_id}.wandb")
+    """Return one W&B run: description, configuration, history and summary."""
+    run_id = digest({"key": f"{directory_id(records)}/{key}"})
+    (file,) = (tracker_directory(records) / "wandb").rglob(f"run-{run_id}.wandb")
     found: dict[str, Any] = {"history": [], "config": {}, "summary": {}, "artifacts": []}
     for chunk in chunks(file.read_bytes()):
         record = wandb_internal_pb2.Record.FromString(chunk)
@@ -65,26 +65,26 @@ def read_run(records: Path, key: str) -> dict[str, Any]:
                 (u.key or "/".join(u.nested_key)): json.loads(u.value_json) for u in record.summary.update
             }
         elif kind == "artifact":
-            found["artifacts"].append([entry.path for entry in record.artifact.manifest.contents])
+            found["artifacts"].append([item.path for item in record.artifact.manifest.contents])
         elif kind == "request" and record.request.HasField("log_artifact"):
             artifact = record.request.log_artifact.artifact
-            found["artifacts"].append([entry.path for entry in artifact.manifest.contents])
+            found["artifacts"].append([item.path for item in artifact.manifest.contents])
     return found
 
 
 def check_all(records: Path) -> None:
-    for entry in Reader(Store(records)).entries():
-        found = read_run(records, entry.key)
-        assert found["name"] == entry.name and found["kind"] == entry.kind
-        assert found["group"] == entry.method
-        assert {name: found["config"][name] for name in entry.parameters} == dict(entry.parameters)
-        assert {name: found["summary"][name] for name in entry.scores} == dict(entry.scores)
+    for record in RecordReader(Store(records)).read():
+        found = read_run(records, record.key)
+        assert found["name"] == record.name and found["kind"] == record.kind
+        assert found["group"] == record.method
+        assert {name: found["config"][name] for name in record.parameters} == dict(record.parameters)
+        assert {name: found["summary"][name] for name in record.scores} == dict(record.scores)
         history = [
             (line["_step"], {name: value for name, value in line.items() if name[0] != "_"})
             for line in found["history"]
         ]
-        assert history == [(point.step, dict(point.values)) for point in entry.points], entry.name
-        if entry.kind == "experiment":
+        assert history == [(point.step, dict(point.values)) for point in record.points], record.name
+        if record.kind == "experiment":
             assert "index.html" in found["artifacts"][0]
 
 
@@ -99,5 +99,9 @@ def test_wandb_holds_what_the_records_say_once(records: Path, monkeypatch: pytes
     journal.write_text("".join(lines[:-6]))  # as if killed before the last ones were noted
     assert send_records(records, SPEC) == 6
     check_all(records)
-    runs = [path for path in (folder_of(records) / "wandb" / "wandb").iterdir() if path.name[:7] == "offline"]
+    runs = [
+        path
+        for path in (tracker_directory(records) / "wandb" / "wandb").iterdir()
+        if path.name[:7] == "offline"
+    ]
     assert len(runs) == 30

@@ -1,4 +1,4 @@
-"""Damaged tensors cost time, not results: a state is set aside, weights are named."""
+"""A damaged state is renamed and the run starts again; damaged weights are an error."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import torch
+from tests.helpers.one_run import files, job
 
-from levelfield.errors import RunError
+from levelfield.core.errors import RunError
 from levelfield.train import checkpoint, run_job
-from one_run import files, job
 
 
 @pytest.mark.parametrize("kept", [0.0, 0.1, 0.5, 0.9])
@@ -37,7 +37,7 @@ def test_a_run_with_a_truncated_state_starts_again_and_ends_with_the_same_bits(
     state.write_bytes(state.read_bytes()[: int(kept * state.stat().st_size)])
     with caplog.at_level(logging.WARNING, logger="levelfield"):
         run_job(interrupted)
-    assert "state.pt is damaged" in caplog.text and "starts again" in caplog.text
+    assert "state.pt is damaged" in caplog.text and "starts from the beginning" in caplog.text
     assert files(tmp_path / "run") == files(tmp_path / "undisturbed")
 
 
@@ -46,5 +46,5 @@ def test_truncated_weights_are_named_with_the_remedy(kept: int, tmp_path: Path) 
     checkpoint.save_weights(tmp_path, {"a": torch.arange(10.0)})
     file = tmp_path / "best.safetensors"
     file.write_bytes(file.read_bytes()[:kept])
-    with pytest.raises(RunError, match=r"best\.safetensors is damaged.*delete the folder"):
+    with pytest.raises(RunError, match=r"best\.safetensors is damaged.*delete the directory"):
         checkpoint.load_best_weights(tmp_path)

@@ -1,4 +1,4 @@
-"""Chunked batches: the loss of the whole batch, and exact gradients."""
+"""Chunked batches give the loss of the whole batch and exact gradients."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LABELS = torch.arange(12) % 4
 
 def embedder() -> models.Embedder:
     trunk = models.create_trunk("conv4", in_channels=1, width=4)
-    return models.build(trunk=trunk, size=8, freeze_bn="statistics").double()
+    return models.create_embedder(trunk=trunk, size=8, freeze_bn="statistics").double()
 
 
 def gradients(network: nn.Module) -> dict[str, Tensor]:
@@ -42,7 +42,7 @@ def test_no_graph_of_the_network_is_kept_between_the_passes() -> None:
 
 
 def test_dropout_is_the_same_in_both_passes() -> None:
-    """The oracle: the same chunks with their graphs, drawn from the same seed."""
+    """The reference is the same chunks with their graphs, from the same seed."""
     network = nn.Sequential(nn.Flatten(), nn.Linear(256, 32), nn.Dropout(0.5), nn.Linear(32, 8))
     torch.manual_seed(3)
     whole = torch.cat([network(chunk) for chunk in torch.split(IMAGES, 5)])
@@ -57,6 +57,6 @@ def test_dropout_is_the_same_in_both_passes() -> None:
     chunks.backward()
     after_chunks = torch.rand(1)
     assert torch.equal(chunks.embeddings, whole)
-    assert torch.equal(after_chunks, after_plain)  # later steps draw what they would have drawn
+    assert torch.equal(after_chunks, after_plain)  # later steps draw the same numbers
     for name, gradient in gradients(network).items():
         assert torch.allclose(gradient, expected[name], rtol=1e-5, atol=1e-7), name

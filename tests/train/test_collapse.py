@@ -1,4 +1,4 @@
-"""A run that learns nothing says so, with the likely cause."""
+"""A run that learns nothing is reported with the likely cause."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.helpers.one_run import job
 
 from levelfield.records import EpochLine
 from levelfield.train import run_job
-from levelfield.train._collapse import collapse_of
-from one_run import job
+from levelfield.train._collapse import diagnose_collapse
 
 
 def line(epoch: int, loss: float | None, score: float, alike: float = 0.5) -> EpochLine:
@@ -28,25 +28,25 @@ CASES = {
 
 @pytest.mark.parametrize(("lines", "cause"), CASES.values(), ids=CASES)
 def test_the_likely_cause_is_named(lines: list[EpochLine], cause: str) -> None:
-    assert cause in collapse_of([START, *lines], "map_at_r", sign=1, margins={"margin": 0.2})
+    assert cause in diagnose_collapse([START, *lines], "map_at_r", sign=1, margins={"margin": 0.2})
 
 
 @pytest.mark.parametrize(
     "lines",
     [
-        [line(1, 0.2, 0.31, 0.999)],  # it learned: a narrow cone is no collapse
+        [line(1, 0.2, 0.31, 0.999)],  # it learned: a narrow cone is not a collapse
         [line(1, 0.5, 0.3), line(2, 0.0, 0.29)],  # it fitted its training classes
         [line(1, 0.7, 0.3), line(2, 0.6, 0.3), line(3, 0.5, 0.2)],  # it overfits
         [],
     ],
 )
-def test_what_is_no_collapse(lines: list[EpochLine]) -> None:
-    assert collapse_of([START, *lines], "map_at_r", sign=1, margins={"margin": 0.2}) == ""
+def test_other_runs_are_not_collapsed(lines: list[EpochLine]) -> None:
+    assert diagnose_collapse([START, *lines], "map_at_r", sign=1, margins={"margin": 0.2}) == ""
 
 
-def test_a_smaller_measure_may_be_the_better_one() -> None:
+def test_a_lower_value_may_be_better() -> None:
     falls = [START, line(1, 0.9, 0.1, 0.999)]
-    assert collapse_of(falls, "map_at_r", sign=-1, margins={}) == ""
+    assert diagnose_collapse(falls, "map_at_r", sign=-1, margins={}) == ""
 
 
 def test_a_run_without_tuples_says_so(tiny: dict[str, Any], tmp_path: Path) -> None:

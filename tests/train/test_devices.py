@@ -1,4 +1,4 @@
-"""The device, the precision and the number of loaders that "auto" comes to, with devices faked."""
+"""Device, precision and number of loaders that "auto" resolves to, with faked devices."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.helpers.one_run import job
 
 import levelfield as lf
 from levelfield.config import EngineSpec
+from levelfield.core.errors import UsageError
 from levelfield.data import FileImages, MemoryImages
-from levelfield.errors import UsageError
-from levelfield.protocol import resolve
+from levelfield.protocol import resolve_experiment
 from levelfield.train import _devices, _precision, choose_device, choose_loaders, choose_precision
-from one_run import job
 
 FILES = FileImages(".", [])
 IN_MEMORY = MemoryImages(np.zeros((1, 1, 2, 2), dtype=np.uint8))
@@ -70,7 +70,7 @@ def test_auto_gives_a_run_the_cores_that_are_free(
 
 
 @pytest.mark.parametrize(
-    ("device", "supported", "survives", "expected"),
+    ("device", "supported", "works", "expected"),
     [
         ("cuda", True, None, "bfloat16"),
         ("cuda", False, None, "float16"),
@@ -80,16 +80,16 @@ def test_auto_gives_a_run_the_cores_that_are_free(
         ("cpu", False, True, "float32"),
     ],
 )
-def test_auto_takes_the_precision_that_the_device_really_computes(
-    device: str, supported: bool, survives: bool, expected: str, monkeypatch: pytest.MonkeyPatch
+def test_auto_takes_the_precision_that_the_device_supports(
+    device: str, supported: bool, works: bool, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: supported)
-    monkeypatch.setattr(_precision, "announces_bfloat16", lambda: supported)
-    monkeypatch.setattr(_precision, "survives_bfloat16", lambda: survives)
+    monkeypatch.setattr(_precision, "cpu_reports_bfloat16", lambda: supported)
+    monkeypatch.setattr(_precision, "bfloat16_works", lambda: works)
     assert choose_precision("auto", device) == expected
 
 
-def test_a_cpu_that_dies_of_bfloat16_is_asked_once_and_named(
+def test_a_cpu_that_crashes_on_bfloat16_is_tested_once_and_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LEVELFIELD_CACHE", str(tmp_path))
@@ -101,30 +101,30 @@ def test_a_cpu_that_dies_of_bfloat16_is_asked_once_and_named(
 
     monkeypatch.setattr(subprocess, "run", illegal_instruction)
     for _ in range(2):
-        with pytest.raises(UsageError, match=r"^training.precision bfloat16 kills .* use float32 or auto"):
+        with pytest.raises(UsageError, match=r"^training.precision bfloat16 crashes .* use float32 or auto"):
             choose_precision("bfloat16", "cpu")
     assert len(asked) == 1
-    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")  # another machine, as far as the answer goes
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")  # counts as another machine
     with pytest.raises(UsageError):
         choose_precision("bfloat16", "cpu")
     assert len(asked) == 2
 
 
 def test_the_probe_is_a_program_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a CPU without instructions for bfloat16 PyTorch computes it by others, and lives."""
+    """PyTorch computes bfloat16 also on a CPU without instructions for it."""
     monkeypatch.setenv("LEVELFIELD_CACHE", str(tmp_path))
-    if _precision.announces_bfloat16():
+    if _precision.cpu_reports_bfloat16():
         monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
-    assert _precision.survives_bfloat16()
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("asked twice"))
-    assert _precision.survives_bfloat16()
+    assert _precision.bfloat16_works()
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("tested twice"))
+    assert _precision.bfloat16_works()
 
 
-def test_auto_is_settled_before_anything_is_named(
+def test_auto_is_resolved_before_the_digest_is_computed(
     tiny: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run's name and record hold the precision itself, not a word that means another thing elsewhere."""
-    monkeypatch.setattr(_precision, "announces_bfloat16", lambda: False)
+    """The digest and the record of a run hold the resolved precision, not "auto"."""
+    monkeypatch.setattr(_precision, "cpu_reports_bfloat16", lambda: False)
     plain, auto = (
         job({**tiny, "training": {**tiny["training"], "precision": precision}}, Path("x")).spec
         for precision in ("float32", "auto")
@@ -149,4 +149,4 @@ def test_the_first_algorithm_is_left_out_of_names(tiny: dict[str, Any]) -> None:
 def test_an_unknown_number_of_loaders_is_one_clear_line(tiny: dict[str, Any]) -> None:
     for wrong in (-1, "many", 1.5):
         with pytest.raises(UsageError, match=r"engine\.loaders"):
-            resolve(lf.Experiment.build(**{**tiny, "engine": {"loaders": wrong}}))
+            resolve_experiment(lf.Experiment.build(**{**tiny, "engine": {"loaders": wrong}}))

@@ -1,4 +1,4 @@
-"""Pictures read ahead by other processes: the same bits for any number of them, and no silent end."""
+"""Loader processes give the same bits for any number of them, and do not end silently."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from tests.helpers.odd_images import KillsReader, from_global_generator, on_gpu
+from tests.helpers.one_run import files, job
 from torch import Tensor
 
+from levelfield.core.errors import RunError, UsageError
 from levelfield.data import FileImages, ImageError, MemoryImages, Rows, transforms
-from levelfield.errors import RunError, UsageError
 from levelfield.records import STATE_FILE
 from levelfield.train import ImageInputs, _loaders, run_job
-from odd_images import Deadly, from_global_generator, on_gpu
-from one_run import files, job
 
 STREAM = (7, "augment", 1)
 PLAN = [np.array([3, 1, 2]), np.array([0, 5, 4]), np.array([5, 5, 0]), np.array([1, 2, 3]), np.array([4])]
@@ -31,9 +31,9 @@ CROP = partial(transforms.create, "adv", size=16, resize=20)
 
 
 @pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> FileImages:
+def image_files(tmp_path_factory: pytest.TempPathFactory) -> FileImages:
     """Six JPEG files of different sizes."""
-    folder = tmp_path_factory.mktemp("pictures")
+    folder = tmp_path_factory.mktemp("images")
     random = np.random.default_rng(0)
     for number in range(6):
         pixels = random.integers(0, 256, (24 + number, 40 - number, 3), dtype=np.uint8)
@@ -42,20 +42,20 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> FileImages:
 
 
 @pytest.mark.parametrize("transform", [CROP, from_global_generator], ids=["adv", "global generator"])
-def test_bits_do_not_depend_on_the_number_of_loaders(pictures: FileImages, transform: Any) -> None:
+def test_bits_do_not_depend_on_the_number_of_loaders(image_files: FileImages, transform: Any) -> None:
     before = torch.get_rng_state()
     found = []
     for loaders in (0, 1, 2, 3):
-        inputs = ImageInputs(pictures, transform, loaders=loaders)
+        inputs = ImageInputs(image_files, transform, loaders=loaders)
         found.append([*inputs.train(PLAN, STREAM), *inputs.train(PLAN, STREAM, ahead=False)])
     for other in found[1:]:
         assert all(torch.equal(one, two) for one, two in zip(found[0], other, strict=True))
     assert torch.equal(torch.get_rng_state(), before)
-    assert not torch.equal(found[0][0], found[0][3])  # other rows, or other crops of the same
+    assert not torch.equal(found[0][0], found[0][3])  # other rows, or other crops of the same rows
 
 
-def test_evaluation_is_the_same_with_loaders_and_in_the_order_asked_for(pictures: FileImages) -> None:
-    here, there = (list(ImageInputs(pictures, CROP, loaders=n).evaluate(PLAN)) for n in (0, 2))
+def test_evaluation_is_the_same_with_loaders_and_in_the_order_asked_for(image_files: FileImages) -> None:
+    here, there = (list(ImageInputs(image_files, CROP, loaders=n).evaluate(PLAN)) for n in (0, 2))
     assert [len(batch) for batch in there] == [3, 3, 3, 3, 1]
     assert all(torch.equal(one, two) for one, two in zip(here, there, strict=True))
 
@@ -90,15 +90,15 @@ def test_a_run_has_the_same_bits_with_any_number_of_loaders_and_after_a_kill(
 
 
 def test_a_loader_that_dies_is_one_clear_line() -> None:
-    inputs = ImageInputs(Deadly(os.getpid()), partial(transforms.create, "none"), loaders=2)
+    inputs = ImageInputs(KillsReader(os.getpid()), partial(transforms.create, "none"), loaders=2)
     batches = inputs.evaluate([np.array([row]) for row in range(9)])
     with pytest.raises(RunError, match=r"^a loader process died .*engine\.loaders=0.*$"):
         list(batches)
 
 
-def test_an_unreadable_picture_is_the_same_line_from_a_loader(pictures: FileImages, tmp_path: Path) -> None:
-    (tmp_path / "bad.jpg").write_bytes(b"no picture")
-    images = FileImages(pictures.root, [*pictures.paths, str(tmp_path / "bad.jpg")])
+def test_an_unreadable_image_is_the_same_line_from_a_loader(image_files: FileImages, tmp_path: Path) -> None:
+    (tmp_path / "bad.jpg").write_bytes(b"not an image")
+    images = FileImages(image_files.root, [*image_files.paths, str(tmp_path / "bad.jpg")])
     lines = []
     for loaders in (0, 1):
         with pytest.raises(ImageError) as caught:
@@ -109,15 +109,15 @@ def test_an_unreadable_picture_is_the_same_line_from_a_loader(pictures: FileImag
 
 def test_images_that_cannot_be_sent_are_one_clear_line() -> None:
     images = MemoryImages(np.zeros((2, 1, 4, 4), dtype=np.uint8))
-    images.read = lambda row: None  # type: ignore[assignment, method-assign]
+    images.read = lambda row: None  # type: ignore[assignment, method-assign, return-value]
     with pytest.raises(UsageError, match=r"cannot be sent to loader processes .*set engine\.loaders to 0$"):
         list(ImageInputs(images, partial(transforms.create, "none"), loaders=1).evaluate([np.array([0])]))
 
 
 @pytest.mark.parametrize(("limit", "most"), [(1 << 30, 4), (3 * 48, 3), (1, 2)])
 def test_few_batches_wait(limit: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However slow the network is: the plan is read so far ahead, and no further."""
-    monkeypatch.setattr(_loaders, "LARGEST_QUEUE", limit)
+    """The plan is read only a few batches ahead, also if the network is slow."""
+    monkeypatch.setattr(_loaders, "MAX_QUEUE_BYTES", limit)
     images = MemoryImages(np.zeros((3, 1, 4, 4), dtype=np.uint8))  # a batch of 3 has 48 bytes
     read = []
 
@@ -132,8 +132,8 @@ def test_few_batches_wait(limit: int, most: int, monkeypatch: pytest.MonkeyPatch
     assert taken == len(read) == 40
 
 
-def test_what_a_gpu_transforms_is_read_by_loaders_and_transformed_here(pictures: FileImages) -> None:
-    here, there = (list(ImageInputs(pictures, on_gpu, loaders=n).train(PLAN, STREAM)) for n in (0, 2))
+def test_images_for_a_gpu_transform_are_read_by_loaders_and_transformed_here(image_files: FileImages) -> None:
+    here, there = (list(ImageInputs(image_files, on_gpu, loaders=n).train(PLAN, STREAM)) for n in (0, 2))
     assert all(torch.equal(one, two) for one, two in zip(here, there, strict=True))
     assert {int(row[0]) for batch in there for row in batch} == {os.getpid()}
 
@@ -144,17 +144,17 @@ from functools import partial
 import numpy as np
 from levelfield.data import transforms
 from levelfield.train import ImageInputs
-from odd_images import NotesItsReader
+from tests.helpers.odd_images import RecordsReader
 
 if __name__ == "__main__":
-    inputs = ImageInputs(NotesItsReader(sys.argv[1]), partial(transforms.create, "none"), loaders=2)
-    for batch in inputs.evaluate([np.array([row]) for row in range(9)]):
-        time.sleep(0.1)
+    inputs = ImageInputs(RecordsReader(sys.argv[1]), partial(transforms.create, "none"), loaders=2)
+    assert len(list(inputs.evaluate([np.array([row]) for row in range(9)]))) == 9
     print("ready", flush=True)
     time.sleep(600)
 """
 
 
+@pytest.mark.slow
 def test_loaders_end_with_a_process_that_is_killed(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(STARTS_LOADERS)
@@ -167,7 +167,7 @@ def test_loaders_end_with_a_process_that_is_killed(tmp_path: Path) -> None:
     assert readers and process.pid not in readers
     deadline = time.monotonic() + 120
     while any(is_running(reader) for reader in readers) and time.monotonic() < deadline:
-        time.sleep(0.2)
+        time.sleep(0.02)
     assert not any(is_running(reader) for reader in readers)
 
 

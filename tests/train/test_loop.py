@@ -1,4 +1,4 @@
-"""One run: what it keeps, when it stops, and that an interruption leaves no trace."""
+"""One run: its files, early stopping, and the same bits after an interruption."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import torch
+from tests.helpers.one_run import files, job
 
-from levelfield.records import RunFolder, RunSpec
+from levelfield.records import RunDirectory, RunSpec
 from levelfield.train import _loop, checkpoint, run_job
-from one_run import files, job
 
 CONV = {"name": "conv4", "width": 4, "in_channels": 1}
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -27,15 +27,15 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "memory": {
         "method": {"name": "x", "loss": "contrastive", "set": {"memory.capacity": 32, "memory.start": 2}}
     },
-    "regularised": {"method": {"name": "x", "loss": "npair", "set": {"regulariser.koleo": 0.1}}},
-    "a regulariser that learns": {
+    "regularized": {"method": {"name": "x", "loss": "npair", "set": {"regularizer.koleo": 0.1}}},
+    "a regularizer that learns": {
         "method": {
             "name": "x",
             "loss": "proxy_anchor",
             "set": {
-                "regulariser.non_isotropy": 1.0,
-                "regulariser.non_isotropy.width": 8,
-                "regulariser.non_isotropy.lr": 0.01,
+                "regularizer.non_isotropy": 1.0,
+                "regularizer.non_isotropy.width": 8,
+                "regularizer.non_isotropy.lr": 0.01,
             },
         }
     },
@@ -98,8 +98,8 @@ def test_an_interrupted_run_ends_with_the_same_bits(
     saves = [0]
     save_state = checkpoint.save_state
 
-    def fail_after_two(folder: Path, state: dict[str, Any]) -> None:
-        save_state(folder, state)
+    def fail_after_two(directory: Path, state: dict[str, Any]) -> None:
+        save_state(directory, state)
         saves[0] += 1
         if saves[0] == 2:
             raise KeyboardInterrupt
@@ -115,7 +115,7 @@ def test_an_interrupted_run_ends_with_the_same_bits(
 def test_training_lowers_the_loss(tiny: dict[str, Any], tmp_path: Path) -> None:
     training = {"iterations_per_epoch": 10, "max_epochs": 6, "evaluate_every": 1, "patience": None}
     run_job(job(tiny, tmp_path / "run", training=training))
-    losses = [line.loss for line in RunFolder(tmp_path / "run").log() if line.loss is not None]
+    losses = [line.loss for line in RunDirectory(tmp_path / "run").log() if line.loss is not None]
     assert losses[-1] < losses[0]
 
 
@@ -131,7 +131,7 @@ def test_a_diverged_run_is_recorded_with_its_reason(
     result = run_job(job(tiny, tmp_path / "run"))
     assert result.status == "diverged"
     assert "loss is nan in epoch 1" in result.reason
-    assert RunFolder(tmp_path / "run").result() == result
+    assert RunDirectory(tmp_path / "run").result() == result
 
 
 def test_a_frozen_trunk_is_not_trained_and_not_stored(
@@ -143,7 +143,7 @@ def test_a_frozen_trunk_is_not_trained_and_not_stored(
     assert all(not name.startswith("trunk.") for name in checkpoint.load_best_weights(tmp_path / "run"))
 
 
-def test_the_same_spec_has_the_same_name_wherever_it_runs(tiny: dict[str, Any], tmp_path: Path) -> None:
+def test_the_digest_of_a_run_does_not_depend_on_the_engine(tiny: dict[str, Any], tmp_path: Path) -> None:
     one = job(tiny, tmp_path / "a").spec
     other = job({**tiny, "engine": {"workers": 2, "threads": 2}}, tmp_path / "b").spec
     assert one.run_id == other.run_id

@@ -10,7 +10,7 @@ from levelfield.train._optim import create_optimizer, rate_factor, set_rates
 
 
 def embedder() -> models.Embedder:
-    return models.build(trunk=models.create_trunk("conv4", width=4, in_channels=1), size=8)
+    return models.create_embedder(trunk=models.create_trunk("conv4", width=4, in_channels=1), size=8)
 
 
 @pytest.mark.parametrize("name", ["rmsprop", "adam", "adamw", "sgd"])

@@ -1,4 +1,4 @@
-"""S2SD: equal to the formula written out, and no gradient where none should be."""
+"""S2SD equals the written-out formula, and has no gradient into branches and features."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from levelfield import losses
-from levelfield.train._s2sd import Branches, Distillation, divergence
+from levelfield.train._s2sd import S2SDBranches, S2SDOptions, divergence
 
 
 def draw(count, size, seed):
@@ -33,19 +33,22 @@ def test_the_divergence_equals_the_loops_and_teaches_one_way(temperature):
     x, teacher = draw(7, 3, 0).requires_grad_(), draw(7, 5, 1).requires_grad_()
     value = divergence(x, teacher, temperature=temperature)
     assert value.item() == pytest.approx(slow_divergence(x.detach(), teacher.detach(), temperature))
-    gradient, none = torch.autograd.grad(value, [x, teacher], allow_unused=True)
-    assert gradient.any()
-    assert none is None
+    gradients = torch.autograd.grad(value, [x, teacher], allow_unused=True)
+    assert gradients[0].any()
+    assert [gradient is None for gradient in gradients] == [False, True]
     assert torch.autograd.gradcheck(lambda x: divergence(x, teacher, temperature=temperature), x)
 
 
 @pytest.mark.parametrize("step", [3, 4])
 def test_the_whole_equals_its_parts(step):
-    options = Distillation(
+    options = S2SDOptions(
         weight=2.0, branches=2, width=6, temperature=0.5, feature_weight=7.0, feature_start=3
     )
-    make = lambda width: losses.create("proxy_anchor", num_classes=3, embedding_size=width)  # noqa: E731
-    branches = Branches(options, feature_size=5, make_loss=make, seed=0).double()
+
+    def make(width: int) -> torch.nn.Module:
+        return losses.create("proxy_anchor", num_classes=3, embedding_size=width)
+
+    branches = S2SDBranches(options, feature_size=5, make_loss=make, seed=0).double()
     assert [loss.embedding_size for loss in branches.losses] == [6, 12]
     x, features, labels = draw(8, 4, 0), draw(8, 5, 1), torch.arange(8) % 3
     value = branches(
@@ -54,7 +57,7 @@ def test_the_whole_equals_its_parts(step):
         features,
         labels,
         step=step,
-        loss_of=lambda loss, wide, labels: loss(wide, labels),
+        compute_loss=lambda loss, wide, labels: loss(wide, labels),
     )
     with torch.no_grad():
         wide = [network(features) for network in branches.networks]
@@ -65,6 +68,6 @@ def test_the_whole_equals_its_parts(step):
     assert value.item() == pytest.approx(expected)
 
 
-def test_one_sample_and_none_are_no_trouble():
+def test_one_sample_and_an_empty_batch():
     for count in (0, 1):
         assert divergence(draw(count, 3, 0), draw(count, 4, 1)).item() == 0

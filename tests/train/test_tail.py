@@ -1,4 +1,4 @@
-"""Tail mode is fine-tuning with frozen lower layers, from activations that were computed once."""
+"""Tail mode is fine-tuning with frozen lower layers, on cached activations."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from torch import Tensor
 
 import levelfield as lf
 from levelfield import losses, models
+from levelfield.core.errors import UsageError
 from levelfield.data import transforms
-from levelfield.errors import UsageError
-from levelfield.protocol import resolve, run
-from levelfield.records import RunFolder
-from levelfield.train import Resources, RunJob, build_embedder, development, inputs_of, run_job
+from levelfield.protocol import resolve_experiment, run_protocol
+from levelfield.records import RunDirectory
+from levelfield.train import Resources, RunJob, build_embedder, create_inputs, load_development_view, run_job
 from levelfield.train.checkpoint import load_best_weights
 
 CONV = {"name": "conv4", "width": 4, "in_channels": 1}
@@ -30,24 +30,24 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def job(tiny: dict[str, Any], folder: Path, **changes: Any) -> RunJob:
+def job(tiny: dict[str, Any], directory: Path, **changes: Any) -> RunJob:
     method = {"name": "triplet", "set": {"margin": 0.2}}
-    resolved = resolve(lf.Experiment.build(**{**tiny, "methods": [method], **changes}))
-    return RunJob(resolved.run_spec(resolved.methods[0], {}, fold=0, seed=7), resolved.resources, folder)
+    resolved = resolve_experiment(lf.Experiment.build(**{**tiny, "methods": [method], **changes}))
+    return RunJob(resolved.run_spec(resolved.methods[0], {}, fold=0, seed=7), resolved.resources, directory)
 
 
 def test_losses_and_gradients_are_those_of_finetuning_with_frozen_lower_layers(
     tiny: dict[str, Any], tmp_path: Path
 ) -> None:
-    """The same crops, in both ways: equal to the precision of float16, which activations are kept in."""
+    """The same crops give equal results up to float16, the data type of cached activations."""
     work = job(tiny, tmp_path, trunk=TAIL | {"freeze_bn": True})
-    view = development(work.spec, work.resources)
+    view = load_development_view(work.spec, work.resources)
     rows = view.folds[0].train[:12]
     labels = torch.from_numpy(view.dataset.labels[rows])
     tail = build_embedder(work.spec, work.resources)
-    (activations,) = inputs_of(view.dataset, work.spec, work.resources, train=True).evaluate([rows])
+    (activations,) = create_inputs(view.dataset, work.spec, work.resources, train=True).evaluate([rows])
 
-    whole = models.build(
+    whole = models.create_embedder(
         trunk=models.create_trunk("conv4", width=4, in_channels=1), size=8, freeze_bn="statistics"
     )
     whole.head.load_state_dict(tail.head.state_dict())
@@ -88,7 +88,7 @@ def test_the_upper_part_is_trained_and_kept_and_the_lower_part_is_neither(
         not torch.equal(after[name], before[name]) for name in before if name.endswith((".weight", ".bias"))
     )
     again = build_embedder(work.spec, work.resources).state_dict()
-    assert all(torch.equal(again[name], before[name]) for name in before)  # runs do not share what they train
+    assert all(torch.equal(again[name], before[name]) for name in before)  # runs do not share trained tensors
 
 
 def test_tail_and_head_have_learning_rates_of_their_own(tiny: dict[str, Any], tmp_path: Path) -> None:
@@ -105,17 +105,17 @@ def test_tail_and_head_have_learning_rates_of_their_own(tiny: dict[str, Any], tm
 def test_a_whole_experiment_in_tail_mode_opens_the_test_set_only_with_a_permit(
     tiny: dict[str, Any], tmp_path: Path, own_cache: Path
 ) -> None:
-    """Search and selection leave the activations of development images; the test images' come after."""
+    """Search and selection cache activations of development images only; test images come later."""
     values = {**tiny, "trunk": TAIL, "methods": ["contrastive"], "head": {"size": 8, "init": "pca"}}
     experiment = lf.Experiment.build(**values)
-    run(experiment, tmp_path / "out", search_only=True)
-    resolved = resolve(experiment)
+    run_protocol(experiment, tmp_path / "out", search_only=True)
+    resolved = resolve_experiment(experiment)
     spec = resolved.run_spec(resolved.methods[0], {}, fold=0, seed=0)
-    view = development(spec, Resources(plugins=resolved.resources.plugins))
+    view = load_development_view(spec, Resources(plugins=resolved.resources.plugins))
     sizes = {file.stat().st_size for file in (own_cache / "features").glob("*/features.f16")}
     values_per_image = 4 * 4 * 4  # of conv4 at width 4 after two of its blocks, on images of 16 x 16
     assert sizes == {len(view.dataset) * values_per_image * 2}
-    run(experiment, tmp_path / "out")
+    run_protocol(experiment, tmp_path / "out")
     sizes = {file.stat().st_size for file in (own_cache / "features").glob("*/features.f16")}
     assert sizes == {len(view.dataset) * values_per_image * 2, view.test_images * values_per_image * 2}
 
@@ -126,7 +126,7 @@ def test_a_whole_experiment_in_tail_mode_opens_the_test_set_only_with_a_permit(
         (CONV | {"mode": "tail"}, {}, "tail mode needs `from`"),
         (CONV | {"from": "2"}, {}, "`from` belongs to mode tail, not to finetune"),
         (CONV | {"lora": {"rank": 2}}, {}, "`lora` belongs to mode lora, not to finetune"),
-        (TAIL | {"from": "7"}, {}, 'trunk conv4 has no module "7" to be cut at; choose from 0, 1, 2, 3'),
+        (TAIL | {"from": "7"}, {}, 'trunk conv4 has no module "7"; choose from 0, 1, 2, 3'),
         (TAIL | {"from": "2.1"}, {}, None),
         (
             TAIL,
@@ -135,7 +135,7 @@ def test_a_whole_experiment_in_tail_mode_opens_the_test_set_only_with_a_permit(
         ),
         (CONV | {"mode": "norm", "freeze_bn": "all"}, {}, "trunk.freeze_bn freezes the layers that it would"),
         (CONV | {"mode": "lora"}, {}, "trunk conv4 has no linear layers for mode lora"),
-        (CONV, {"head": {"kind": "none", "init": "pca"}}, "head.kind none has none"),
+        (CONV, {"head": {"kind": "none", "init": "pca"}}, "head.init pca needs a projection"),
         (CONV, {"head": {"kind": "mlp", "size": 12, "init": "pca"}}, "twice as many hidden units"),
         (CONV, {"training": {"chunk": 4}}, "training.chunk needs trunk.freeze_bn"),
         (
@@ -148,15 +148,15 @@ def test_a_whole_experiment_in_tail_mode_opens_the_test_set_only_with_a_permit(
         ),
     ],
 )
-def test_settings_that_cannot_be_are_one_clear_line_before_anything_runs(
+def test_invalid_settings_are_one_clear_line_before_anything_runs(
     trunk: dict[str, Any], changes: dict[str, Any], message: str | None, tiny: dict[str, Any]
 ) -> None:
     values = {**tiny, "methods": ["triplet"], "trunk": trunk, **changes}
     if message is None:
-        resolve(lf.Experiment.build(**values))
+        resolve_experiment(lf.Experiment.build(**values))
         return
     with pytest.raises(UsageError, match=message) as caught:
-        resolve(lf.Experiment.build(**values))
+        resolve_experiment(lf.Experiment.build(**values))
     assert "\n" not in str(caught.value)
 
 
@@ -165,21 +165,21 @@ def test_settings_that_cannot_be_are_one_clear_line_before_anything_runs(
 def test_a_fitted_head_sees_training_rows_only(
     mode: str, init: str, tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from levelfield.train import _head_start
+    from levelfield.train import _head_init
 
     asked: list[int] = []
-    real = _head_start.embed
+    real = _head_init.embed
 
     def spy(forward: Any, inputs: Any, rows: Any, **options: Any) -> Tensor:
         asked.extend(rows.tolist())
         return real(forward, inputs, rows, **options)
 
-    monkeypatch.setattr(_head_start, "embed", spy)
-    monkeypatch.setattr(_head_start, "_known", {})
+    monkeypatch.setattr(_head_init, "embed", spy)
+    monkeypatch.setattr(_head_init, "_cached_directions", {})
     trunk = {"finetune": CONV, "frozen": CONV | {"mode": "frozen"}, "tail": TAIL}[mode]
     work = job(tiny, tmp_path / "run", trunk=trunk, head={"size": 4, "init": init})
     run_job(work)
-    fold = development(work.spec, work.resources).folds[0]
+    fold = load_development_view(work.spec, work.resources).folds[0]
     assert asked == fold.train.tolist()
     assert not set(asked) & set(fold.validation.tolist())
 
@@ -187,40 +187,39 @@ def test_a_fitted_head_sees_training_rows_only(
 def test_the_first_measurement_of_a_pca_head_is_that_of_pca(tiny: dict[str, Any], tmp_path: Path) -> None:
     work = job(tiny, tmp_path / "run", trunk=CONV | {"mode": "frozen"}, head={"size": 4, "init": "pca"})
     run_job(work)
-    view = development(work.spec, work.resources)
+    view = load_development_view(work.spec, work.resources)
     fold = view.folds[0]
-    inputs = inputs_of(view.dataset, work.spec, work.resources, train=True)
+    inputs = create_inputs(view.dataset, work.spec, work.resources, train=True)
     training, validation = inputs.evaluate([fold.train, fold.validation])
     head = models.pca_head(training, size=4)
     labels = torch.from_numpy(view.dataset.labels[fold.validation])
     expected = lf.metrics.evaluate(head(validation), labels, metrics=("map_at_r",))
-    first = RunFolder(tmp_path / "run").log()[0]
+    first = RunDirectory(tmp_path / "run").log()[0]
     assert first.epoch == 0
     assert first.scores["map_at_r"] == pytest.approx(expected["map_at_r"], abs=1e-6)
 
 
-def test_of_many_rows_a_sample_is_taken_the_same_for_every_seed(
+def test_the_sample_of_many_rows_is_the_same_for_every_seed(
     tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from levelfield.train import _head_start
+    from levelfield.train import _head_init
 
-    monkeypatch.setattr(_head_start, "LARGEST_SAMPLE", 5)
+    monkeypatch.setattr(_head_init, "MAX_IMAGES", 5)
     samples = []
     for seed in (1, 2):
-        monkeypatch.setattr(_head_start, "_known", {})
-        real = _head_start.embed
-        monkeypatch.setattr(
-            _head_start,
-            "embed",
-            lambda forward, inputs, rows, real=real, **options: (
-                samples.append(rows.tolist()) or real(forward, inputs, rows, **options)
-            ),
-        )
+        monkeypatch.setattr(_head_init, "_cached_directions", {})
+        real = _head_init.embed
+
+        def embed(forward, inputs, rows, real=real, **options):
+            samples.append(rows.tolist())
+            return real(forward, inputs, rows, **options)
+
+        monkeypatch.setattr(_head_init, "embed", embed)
         work = job(
             tiny, tmp_path / str(seed), trunk=CONV | {"mode": "frozen"}, head={"size": 4, "init": "pca"}
         )
-        run_job(RunJob(work.spec.model_copy(update={"seed": seed}), work.resources, work.folder))
-        monkeypatch.setattr(_head_start, "embed", real)
+        run_job(RunJob(work.spec.model_copy(update={"seed": seed}), work.resources, work.directory))
+        monkeypatch.setattr(_head_init, "embed", real)
     assert samples[0] == samples[1] and len(samples[0]) == 5
     assert np.unique(samples[0]).size == 5
 
@@ -245,6 +244,6 @@ def test_a_transform_that_prints_only_its_address_shows_whether_it_augments(
     experiment = lf.Experiment.build(**{**tiny, "methods": ["triplet"], "trunk": TAIL})
     if augments:
         with pytest.raises(UsageError, match="augments images in training"):
-            resolve(experiment)
+            resolve_experiment(experiment)
     else:
-        resolve(experiment)
+        resolve_experiment(experiment)

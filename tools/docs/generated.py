@@ -1,4 +1,4 @@
-"""The pages of the documentation that are made from the code: losses, reference, notebooks."""
+"""Generated pages of the documentation: losses, reference, notebooks."""
 
 from __future__ import annotations
 
@@ -13,61 +13,66 @@ import nbformat
 import yaml
 
 import levelfield as lf
-import loss_pictures
-from levelfield.files import cache_folder, write_bytes
+from levelfield.core.files import cache_directory, write_bytes
+from levelfield.core.registry import RegistryEntry
+from levelfield.core.space import describe_range
 from levelfield.losses import LossCard
-from levelfield.registry import Entry
-from levelfield.space import describe
+from tools.docs import loss_images
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 FORMULAS: dict[str, str] = yaml.safe_load((HERE / "formulas.yaml").read_text(encoding="utf-8"))
-# The rooms whose names users call, in the order of a comparison.
-ROOMS = {
-    "levelfield.app": "Run a comparison",
+# Modules with a reference page, in the order of a comparison, and the titles of the pages.
+MODULES = {
+    "levelfield.api": "Run and compare",
     "levelfield.config": "Experiment files",
-    "levelfield.space": "Search ranges",
+    "levelfield.core.space": "Search ranges",
     "levelfield.data": "Data",
     "levelfield.data.splits": "Splits",
     "levelfield.data.transforms": "Transforms",
     "levelfield.models": "Trunks and heads",
-    "levelfield.batches": "Batch samplers",
+    "levelfield.samplers": "Batch samplers",
     "levelfield.miners": "Miners",
     "levelfield.losses": "Losses",
+    "levelfield.losses.regularizers": "Regularizers",
+    "levelfield.core.geometry": "Geometry of a batch",
     "levelfield.methods": "Methods",
     "levelfield.metrics": "Metrics",
-    "levelfield.frames": "Results as data frames",
-    "levelfield.compare": "Comparisons and verdicts",
+    "levelfield.analysis.frames": "Results as data frames",
+    "levelfield.analysis": "Comparisons and verdicts",
     "levelfield.stats": "Statistics",
+    "levelfield.reports": "Reports",
     "levelfield.records": "Records",
     "levelfield.track": "Trackers",
     "levelfield.engine": "Engines",
-    "levelfield.embedders": "Model folders",
-    "levelfield.index": "Index and search",
-    "levelfield.rerank": "Re-ranking",
-    "levelfield.published": "Published numbers",
+    "levelfield.retrieval.embedders": "Model directories",
+    "levelfield.retrieval.index": "Index and search",
+    "levelfield.retrieval.rerank": "Re-ranking",
+    "levelfield.analysis.published": "Published numbers",
     "levelfield.testing": "Checks for plug-ins",
+    "levelfield.core.errors": "Errors",
+    "levelfield.core.deprecation": "Deprecation",
 }
 
 
 def loss_names() -> list[str]:
-    """Every registered loss."""
+    """Return the names of the registered losses."""
     return lf.losses.registry.names()
 
 
 def loss_pages() -> Iterator[tuple[str, bytes]]:
-    """A page and a picture per loss, and the page that shows them all: path below docs, content."""
+    """Yield a page and an image per loss, and the gallery page: path below docs/, content."""
     entries = [lf.losses.registry[name] for name in lf.losses.registry.names()]
     for entry in entries:
-        yield f"losses/{entry.name}.png", _picture(entry)
+        yield f"losses/{entry.name}.png", _field_image(entry)
         yield f"losses/{entry.name}.md", _loss_page(entry).encode()
     yield "losses/index.md", _gallery(entries).encode()
 
 
 def reference_pages() -> Iterator[tuple[str, bytes]]:
-    """A page per room, filled from its docstrings."""
-    lines = ["# Reference", "", "Every public name, from its docstring.", ""]
-    for module, title in ROOMS.items():
+    """Yield one page per module, filled from its docstrings, and the index page."""
+    lines = ["# Reference", "", "Generated from docstrings. [Public API](../api.md) says what is stable.", ""]
+    for module, title in MODULES.items():
         lines.append(f"- [{title}]({module}.md): `{module}`")
         text = f"# {title}\n\n::: {module}\n    options:\n      show_root_heading: false\n"
         yield f"reference/{module}.md", text.encode()
@@ -75,9 +80,9 @@ def reference_pages() -> Iterator[tuple[str, bytes]]:
 
 
 def notebook_pages() -> Iterator[tuple[str, bytes]]:
-    """The notebooks with their outputs, as pages."""
+    """Yield the notebooks as pages, with their outputs."""
     for file in sorted((ROOT / "notebooks").glob("*.ipynb")):
-        book = nbformat.read(file, as_version=4)
+        book = nbformat.read(file, as_version=4)  # type: ignore[no-untyped-call]  # no types
         parts = []
         for number, cell in enumerate(book.cells):
             if cell.cell_type == "markdown":
@@ -97,31 +102,31 @@ def notebook_pages() -> Iterator[tuple[str, bytes]]:
 
 
 def copied_pages() -> Iterator[tuple[str, bytes]]:
-    """Files of the repository's root that are pages too; their links are made to fit."""
+    """Yield the files of the repository's root that are pages too, with rewritten links."""
     for name, page in (("CONTRIBUTING.md", "contributing.md"), ("CHANGELOG.md", "changelog.md")):
         text = (ROOT / name).read_text(encoding="utf-8")
         text = text.replace("](docs/", "](").replace("](CHANGELOG.md)", "](changelog.md)")
         yield page, re.sub(r"\[(`?[^\]`]+`?)\]\(src/[^)]+\)", r"\1", text).encode()
 
 
-def _picture(entry: Entry[LossCard]) -> bytes:
-    """The gradient field, kept between builds: drawing them all takes minutes."""
+def _field_image(entry: RegistryEntry[LossCard]) -> bytes:
+    """Return the gradient field; cached between builds, because drawing all of them takes minutes."""
     module = inspect.getmodule(entry.target)
-    source = (inspect.getsource(module) if module else "") + inspect.getsource(loss_pictures)
-    file = cache_folder() / "docs" / f"{entry.name}-{hashlib.sha256(source.encode()).hexdigest()[:16]}.png"
+    source = (inspect.getsource(module) if module else "") + inspect.getsource(loss_images)
+    file = cache_directory() / "docs" / f"{entry.name}-{hashlib.sha256(source.encode()).hexdigest()[:16]}.png"
     if not file.exists():
-        write_bytes(file, loss_pictures.field_png(entry))
+        write_bytes(file, loss_images.field_png(entry))
     return file.read_bytes()
 
 
-def _loss_page(entry: Entry[LossCard]) -> str:
+def _loss_page(entry: RegistryEntry[LossCard]) -> str:
     card = entry.card
     summary, *rest = (inspect.getdoc(entry.target) or "").split("\n\n")
     body = "\n\n".join(part for part in rest if not part.startswith("Example:"))
     lines = [f"# {entry.name}", "", summary, ""]
     if entry.name in FORMULAS:
         lines += [
-            f'<div class="formula">{_one_line(loss_pictures.formula_svg(FORMULAS[entry.name]))}</div>',
+            f'<div class="formula">{_one_line(loss_images.formula_svg(FORMULAS[entry.name]))}</div>',
             "",
         ]
     lines += [without_roles(body), "", f"*{card.paper}, {card.year}.*" if card.paper else "", ""]
@@ -130,38 +135,43 @@ def _loss_page(entry: Entry[LossCard]) -> str:
         if name in ("num_classes", "embedding_size", "seed"):
             continue
         default = "" if parameter.default is parameter.empty else f"`{parameter.default!r}`"
-        searched = describe(card.space[name]).replace("|", "\\|") if name in card.space else ""
+        searched = describe_range(card.space[name]).replace("|", "\\|") if name in card.space else ""
         lines.append(f"| `{name}` | {default} | {f'`{searched}`' if searched else ''} |")
     takes = f"a miner's {card.tuples}" if card.tuples else "no miner"
     lines += ["", f"Kind: {card.kind}; takes {takes}; works on {card.embedding} embeddings."]
     if card.own_lr:
-        lines.append(f"It owns parameters, which learn at a rate of their own (`loss_lr`, {card.loss_lr:g}).")
+        lines.append(f"It owns parameters, which have their own learning rate (`loss_lr`, {card.loss_lr:g}).")
     lines += [
         "",
-        "## Where it pushes a sample",
+        "## Gradient field",
         "",
         f"![Gradient field of {entry.name}]({entry.name}.png)",
         "",
     ]
-    what = (
+    markers = (
         "Markers are the two class weights."
         if card.kind == "classification"
         else "Markers are the other samples of the batch."
     )
     lines += [
-        "Arrows: where gradient descent moves a sample of the blue class from there, with the options' "
-        f"defaults. {what} Grey: the loss. Longer arrows are stronger, on a scale of square roots.",
+        "Arrows: direction in which gradient descent moves a sample of the blue class, at default options. "
+        f"{markers} Gray: the loss. The length of an arrow is the square root of the gradient's.",
         "",
         "## Use it",
         "",
-        f'`lf.losses.create("{entry.name}")` in Python; in an experiment file '
-        f"`methods: [{{name: mine, loss: {entry.name}}}]`.",
+        f"In Python: {_call(entry)}. In an experiment file: `methods: [{{name: mine, loss: {entry.name}}}]`.",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _gallery(entries: list[Entry[LossCard]]) -> str:
-    lines = ["# Gallery of losses", "", "Each with formula, ranges, paper and gradient field.", ""]
+def _call(entry: RegistryEntry[LossCard]) -> str:
+    """Return the Python code that makes the loss."""
+    name = getattr(entry.target, "__name__", "")
+    return f"`lf.losses.{name}(...)`" if hasattr(lf.losses, name) else f'`lf.losses.create("{entry.name}")`'
+
+
+def _gallery(entries: list[RegistryEntry[LossCard]]) -> str:
+    lines = ["# Gallery of losses", "", "Formula, ranges, paper and gradient field of each loss.", ""]
     for kind in ("embedding", "classification"):
         lines += [f"## {kind.capitalize()} losses", "", "| | loss | year | |", "|---|---|---|---|"]
         for entry in entries:
@@ -180,6 +190,6 @@ def _one_line(svg: str) -> str:
 
 
 def without_roles(text: str) -> str:
-    """Docstrings name things as ``:func:`~a.b.c```; pages show the last part as code."""
+    """Return the text with Sphinx roles such as ``:func:`~a.b.c``` replaced by the last part as code."""
     text = re.sub(r":(?:class|func|meth|mod|attr):`~?(?:[\w.]*\.)?(\w+)`", r"`\1`", text)
     return text.replace("``", "`")

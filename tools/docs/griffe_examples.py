@@ -1,4 +1,4 @@
-"""Our docstrings end in ``Example:``, which Google's style calls ``Examples:``; both are shown as code."""
+"""Griffe extension: show the section ``Example:`` of our docstrings as code, as Google's ``Examples:``."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ HEADING = re.compile(r"^(\s*)Example:$", re.MULTILINE)
 
 
 class Examples(griffe.Extension):
-    """Renames the section before it is read."""
+    """Renames the section before griffe parses the docstring."""
 
     def on_object(self, *, obj: Any, **_: Any) -> None:
-        """Called for every function, class and module."""
+        """Rename the section of one function, class or module."""
         if obj.docstring is not None:
             obj.docstring.value = HEADING.sub(r"\1Examples:", obj.docstring.value)

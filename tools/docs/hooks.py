@@ -1,18 +1,15 @@
-"""What MkDocs calls while it builds the site: pages from code come in, links that leave docs/ are turned."""
+"""Hooks of the MkDocs build: add the generated pages, rewrite links that leave docs/."""
 
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 import yaml
 from mkdocs.structure.files import File, Files
 
-import generated
+from tools.docs import generated
 
 MOVED = {
     "../CONTRIBUTING.md": "contributing.md",
@@ -20,12 +17,14 @@ MOVED = {
     "../README.md": "start.md",
 }
 
-# Files of the repository that are no pages: named, but not linked.
-OUTSIDE = re.compile(r"\[([^\]]+)\]\((?:\.\./)+(?:examples|src|benchmarks|tests|results|notebooks)/[^)]*\)")
+# Links to files of the repository that are not pages; the site shows their names without a link.
+OUTSIDE = re.compile(
+    r"\[([^\]]+)\]\((?:\.\./)+(?:examples|src|benchmarks|tests|tools|results|notebooks)/[^)]*\)"
+)
 
 
 def on_config(config: Any) -> Any:
-    """Fill the parts of the navigation that follow from the code and from what lies in docs/."""
+    """Fill the parts of the navigation that depend on the code and on the files in docs/."""
     named = yaml.safe_dump(config.nav)
     for section in config.nav:
         (title, pages), *_ = section.items()
@@ -34,13 +33,14 @@ def on_config(config: Any) -> Any:
             pages += [name for name in found if name not in named]
         elif pages == "losses/":
             section[title] = ["losses/index.md", *(f"losses/{name}.md" for name in generated.loss_names())]
-        elif pages == "reference/":
-            section[title] = ["reference/index.md", *(f"reference/{room}.md" for room in generated.ROOMS)]
+        elif "reference/" in pages:
+            pages.remove("reference/")
+            pages += ["reference/index.md", *(f"reference/{module}.md" for module in generated.MODULES)]
     return config
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the pages that are made from code."""
+    """Add the pages that are generated from code."""
     for pages in (
         generated.loss_pages(),
         generated.reference_pages(),
@@ -53,7 +53,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Point links at files outside docs/ to the pages that stand for them."""
+    """Rewrite links to files outside docs/ to the pages that replace them."""
     up = "../" * page.file.src_uri.count("/")
     for outside, inside in MOVED.items():
         markdown = markdown.replace(f"]({up}{outside}", f"]({up}{inside}")
@@ -61,7 +61,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Show Sphinx's roles in docstrings as code."""
+    """Show Sphinx roles in docstrings as code."""
     return re.sub(
         r":(?:class|func|meth|mod|attr):<code>~?(?:[\w.]*\.)?(\w+)</code>", r"<code>\1</code>", html
     )

@@ -1,4 +1,4 @@
-"""Run the notebooks and keep their outputs: ``python tools/docs/notebooks.py``."""
+"""Run the notebooks and store their outputs: ``python -m tools.docs.notebooks``."""
 
 from __future__ import annotations
 
@@ -8,33 +8,35 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 
-FOLDER = Path(__file__).parents[2] / "notebooks"
+DIRECTORY = Path(__file__).parents[2] / "notebooks"
 
 
 def run(file: Path) -> nbformat.NotebookNode:
-    """The notebook with fresh outputs; a cell that fails raises.
+    """Run a notebook and return it with fresh outputs; raise if a cell fails.
 
-    What differs from run to run (times, messages on stderr) is left out, so that a new run changes few lines.
+    Outputs that differ from run to run (times, messages on stderr) are removed, so that diffs stay small.
     """
-    book = nbformat.read(file, as_version=4)
+    book: nbformat.NotebookNode = nbformat.read(file, as_version=4)  # type: ignore[no-untyped-call]  # no types
     NotebookClient(
-        book, timeout=1800, kernel_name="python3", resources={"metadata": {"path": str(FOLDER)}}
+        book, timeout=1800, kernel_name="python3", resources={"metadata": {"path": str(DIRECTORY)}}
     ).execute()
     for cell in book.cells:
         cell.get("metadata", {}).pop("execution", None)
         if cell.cell_type == "code":
             cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
             for output in cell.outputs:
-                output.get("data", {}).pop("text/html", None)  # the plain table says the same, and is smaller
+                output.get("data", {}).pop(
+                    "text/html", None
+                )  # the plain table has the same content and is smaller
     book.metadata.pop("widgets", None)
     book.metadata["language_info"] = {"name": "python"}
     return book
 
 
 def main() -> None:
-    """Run all, or those that are named."""
-    for file in [Path(name) for name in sys.argv[1:]] or sorted(FOLDER.glob("*.ipynb")):
-        nbformat.write(run(file), file)
+    """Run all notebooks, or those named on the command line."""
+    for file in [Path(name) for name in sys.argv[1:]] or sorted(DIRECTORY.glob("*.ipynb")):
+        nbformat.write(run(file), file)  # type: ignore[no-untyped-call]  # no types
         print(f"{file.name}: {file.stat().st_size / 1000:.0f} kB")
 
 

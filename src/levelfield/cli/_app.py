@@ -1,4 +1,4 @@
-"""The verbs, put together, and how errors leave the program."""
+"""Command-line app: all verbs, and the handling of errors."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import typer
 
 import levelfield
 from levelfield.cli import (
+    anchor,
     archive,
     compare,
     data,
@@ -28,6 +29,7 @@ from levelfield.cli import (
     new,
     plan,
     power,
+    preregister,
     presets,
     published,
     report,
@@ -41,53 +43,75 @@ from levelfield.cli import (
     track,
     verify,
 )
-from levelfield.cli._examples import add_examples
-from levelfield.errors import LevelfieldError, did_you_mean
+from levelfield.cli._hashing import HashingLines
+from levelfield.cli._help import HelpGroup, prepare_help
+from levelfield.core.errors import LevelfieldError, did_you_mean, mask_password
+from levelfield.core.hashing import report_hashing
 
-# Typer brings its own copy of click, or uses the installed one, by its version; this is the one in use.
+# Depending on its version, Typer uses the installed click or its own copy; take the class that is in use.
 _CommandLineError: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
-LEFT_OUT = ("torch", "torchvision", "timm")  # docs/install.md, "Without torch"
+OPTIONAL_PACKAGES = ("torch", "torchvision", "timm")  # docs/install.md, "Without torch"
 INTERRUPTED = 130
 
-COMPLETING = "_LEVELFIELD_COMPLETE"  # set by the scripts that --install-completion writes
+COMPLETION_VARIABLE = "_LEVELFIELD_COMPLETE"  # set by the scripts that --install-completion writes
 COMPLETION_OPTIONS = {"--install-completion", "--show-completion"}
 
 app = typer.Typer(
     name="levelfield",
-    help="The level playing field for deep metric learning: train, tune, test and compare, honestly.",
+    cls=HelpGroup,
+    help="Compare deep metric learning methods under equal conditions: tune, train, test, report.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("demo")(demo.demo)
-app.command("new")(new.new)
-app.command("doctor")(doctor.doctor)
-app.command("plan")(plan.plan)
-app.command("power")(power.power)
-app.command("run")(run.run)
-app.command("report")(report.report)
-app.command("compare")(compare.compare)
-app.command("sweep")(sweep.sweep)
-app.command("reproduce")(reproduce.reproduce)
-app.command("verify")(verify.verify)
-app.command("archive")(archive.archive)
-app.command("track")(track.track)
-app.command("evaluate")(evaluate.evaluate)
-app.command("export")(export.export)
-app.command("export-study")(export_study.export_study)
-app.command("index")(index.index)
-app.command("search")(search.search)
-app.command("serve")(serve.serve)
-app.command("site")(site.site)
-app.command("ls")(ls.ls)
-app.add_typer(study.app, name="study")
+# The panels of `levelfield --help`, in the order in which a person meets them.
+_PANELS: dict[str, dict[str, Any]] = {
+    "Compare": {
+        "demo": demo.demo,
+        "new": new.new,
+        "plan": plan.plan,
+        "preregister": preregister.preregister,
+        "run": run.run,
+        "compare": compare.compare,
+        "evaluate": evaluate.evaluate,
+        "sweep": sweep.sweep,
+    },
+    "Look": {
+        "report": report.report,
+        "serve": serve.serve,
+        "site": site.site,
+        "track": track.track,
+        "ls": ls.ls,
+        "presets": presets.app,
+        "published": published.app,
+    },
+    "Use the winner": {
+        "export": export.export,
+        "index": index.index,
+        "search": search.search,
+    },
+    "Study and check": {
+        "doctor": doctor.doctor,
+        "data": data.app,
+        "power": power.power,
+        "verify": verify.verify,
+        "anchor": anchor.anchor,
+        "reproduce": reproduce.reproduce,
+        "archive": archive.archive,
+        "export-study": export_study.export_study,
+        "study": study.app,
+    },
+}
 data.app.command("prepare")(data_prepare.prepare)
 data.app.command("shift")(data_shift.shift)
 data.app.command("overlap")(data_overlap.overlap)
-app.add_typer(data.app, name="data")
-app.add_typer(presets.app, name="presets")
-app.add_typer(published.app, name="published")
-add_examples(app)
+for _panel, _verbs in _PANELS.items():
+    for _name, _verb in _verbs.items():
+        if isinstance(_verb, typer.Typer):
+            app.add_typer(_verb, name=_name, rich_help_panel=_panel)
+        else:
+            app.command(_name, rich_help_panel=_panel)(_verb)
+prepare_help(app)
 
 
 def _version(value: bool) -> None:
@@ -103,55 +127,56 @@ def _root(
         False, "--version", callback=_version, is_eager=True, help="Show the version."
     ),
 ) -> None:
-    """Options that go before the verb."""
+    """Options before the verb."""
 
 
 def run_app(arguments: list[str]) -> int:
-    """Run one command; the exit code is 0 for success, 1 for failure, 2 for wrong usage."""
+    """Run one command and return its exit code: 0 success, 1 failure, 2 wrong usage."""
     debug = "--debug" in arguments
     try:
-        code = app(
-            args=[a for a in arguments if a != "--debug"], prog_name="levelfield", standalone_mode=False
-        )
+        with report_hashing(HashingLines()):
+            code = app(
+                args=[a for a in arguments if a != "--debug"], prog_name="levelfield", standalone_mode=False
+            )
     except LevelfieldError as error:
         if debug:
             raise
-        return _say(str(error), error.exit_code)
+        return _print_error(str(error), error.exit_code)
     except _CommandLineError as error:
         if debug:
             raise
-        return _say(_what_is_wrong(error), error.exit_code)
+        return _print_error(_usage_error_message(error), error.exit_code)
     except SystemExit as error:
-        # a shell asks what could come next, or somebody for what to tell the shell
-        if COMPLETING in os.environ or COMPLETION_OPTIONS & set(arguments):
+        # shell completion, or a request for the completion script
+        if COMPLETION_VARIABLE in os.environ or COMPLETION_OPTIONS & set(arguments):
             raise
-        return _explain_exit(error)
+        return _handle_exit(error)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except Exception as error:
         if debug:
             raise
-        return _say(_what_happened(error), 1)
-    if code == INTERRUPTED:  # by an error above, or already made an exit code by typer
-        return _say("stopped; give the same command again to go on where it was", INTERRUPTED)
+        return _print_error(_unexpected_error_message(error), 1)
+    if code == INTERRUPTED:  # from the exception above, or an exit code of typer
+        return _print_error("stopped; run the same command again to continue", INTERRUPTED)
     return code if isinstance(code, int) else 0
 
 
-def _what_happened(error: Exception) -> str:
-    """An error that nobody foresaw, but for one: a package that was left out on purpose."""
-    if isinstance(error, ModuleNotFoundError) and error.name in LEFT_OUT:
-        return f"this verb needs {error.name}, which is not installed; `pip install {error.name}`"
-    return f"unexpected {type(error).__name__}: {error} (--debug shows where)"
+def _unexpected_error_message(error: Exception) -> str:
+    """Return the message for an unexpected exception, or for a missing optional package."""
+    if isinstance(error, ModuleNotFoundError) and error.name in OPTIONAL_PACKAGES:
+        return f"this verb needs {error.name}, which is not installed; run `pip install {error.name}`"
+    return f"unexpected {type(error).__name__}: {error} (--debug shows the traceback)"
 
 
-def _explain_exit(error: SystemExit) -> int:
-    if isinstance(error.__context__, BrokenPipeError):  # the reader of a pipe has seen enough
+def _handle_exit(error: SystemExit) -> int:
+    if isinstance(error.__context__, BrokenPipeError):  # the reader of the pipe has closed it
         return 1
-    return _say(f"a plug-in called sys.exit({error.code!r}); let it raise an error instead", 1)
+    return _print_error(f"a plug-in called sys.exit({error.code!r}); raise an exception instead", 1)
 
 
-def _what_is_wrong(error: Any) -> str:
-    """A wrong command line in one line: what is wrong, the nearest thing that is right, where to read on."""
+def _usage_error_message(error: Any) -> str:
+    """Return a usage error as one line: the error, the nearest valid name, and the help command."""
     context = getattr(error, "ctx", None)
     if context is None:
         return str(error.format_message())
@@ -166,8 +191,8 @@ def _what_is_wrong(error: Any) -> str:
     return f"{text} (see `{context.command_path} --help`)"
 
 
-def _say(message: str, code: int) -> int:
-    line = " ".join(message.split())
+def _print_error(message: str, code: int) -> int:
+    line = mask_password(" ".join(message.split()))
     console = import_module("rich.console").Console(stderr=True, soft_wrap=True)
     console.print(f"[bold red]error:[/] {import_module('rich.markup').escape(line)}", highlight=False)
     sys.stderr.flush()

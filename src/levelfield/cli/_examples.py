@@ -1,8 +1,6 @@
-"""One example for the help of every verb; a test parses each."""
+"""Example command for the help of every verb. A test parses each example."""
 
 from __future__ import annotations
-
-import typer
 
 EXAMPLES = {
     "demo": "levelfield demo",
@@ -10,24 +8,27 @@ EXAMPLES = {
     "doctor": "levelfield doctor --root ~/datasets",
     "plan": "levelfield plan my-comparison.yaml",
     "power": "levelfield power runs/my-comparison",
+    "preregister": "levelfield preregister my-comparison.yaml -o my-plan.json",
     "run": "levelfield run my-comparison.yaml --set search.trials=20 --track tensorboard",
     "report": "levelfield report runs/my-comparison --figures",
     "compare": "levelfield compare runs/one runs/other",
     "sweep": "levelfield sweep my-comparison.yaml --over head.size=32,64,128",
     "reproduce": "levelfield reproduce runs/my-comparison",
     "verify": "levelfield verify runs/my-comparison",
+    "anchor": "levelfield anchor runs/my-comparison --file my-anchor.json",
     "archive": "levelfield archive runs/my-comparison -o results/my-comparison",
     "track": "levelfield track runs/my-comparison --to tensorboard",
     "evaluate": "levelfield evaluate embeddings.npz",
     "export": "levelfield export runs/my-comparison --method triplet -o model",
     "export-study": "levelfield export-study runs/my-comparison -o study.db",
-    "index": "levelfield index pictures --model model -o index",
+    "index": "levelfield index images --model model -o index",
     "search": "levelfield search index photo.jpg",
     "ls": "levelfield ls losses",
     "serve": "levelfield serve runs",
     "site": "levelfield site results -o site",
     "study test-feedback": "levelfield study test-feedback my-comparison.yaml",
     "study search-luck": "levelfield study search-luck my-comparison.yaml",
+    "study structure": "levelfield study structure runs/mine --root ~/datasets",
     "study metrics-on-random": "levelfield study metrics-on-random",
     "study metrics-on-toys": "levelfield study metrics-on-toys",
     "study toy-lines": "levelfield study toy-lines",
@@ -42,14 +43,3 @@ EXAMPLES = {
     "published tournament": "levelfield published tournament",
     "published figures": "levelfield published figures",
 }
-
-
-def add_examples(app: typer.Typer, prefix: str = "") -> None:
-    """Put each verb's example below its help, also those of groups of verbs."""
-    for command in app.registered_commands:
-        name = command.name or getattr(command.callback, "__name__", "")
-        if example := EXAMPLES.get(f"{prefix}{name}"):
-            command.epilog = f"Example: {example}"
-    for group in app.registered_groups:
-        if group.typer_instance is not None:
-            add_examples(group.typer_instance, f"{prefix}{group.name} ")

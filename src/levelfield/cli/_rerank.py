@@ -1,4 +1,4 @@
-"""``levelfield evaluate --rerank``: the same embeddings, ranked better or worse."""
+"""``levelfield evaluate --rerank``: scores with and without re-ranking."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from levelfield.metrics.files import EmbeddingFile
-    from levelfield.rerank import Effect
+    from levelfield.retrieval.rerank import RerankingResult
 
 
 def show_reranking(
@@ -22,12 +22,12 @@ def show_reranking(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Compare and print."""
-    from levelfield.rerank import compare_rerankers, pictures_of
-    from levelfield.rerank.comparison import METRICS
+    """Compare re-ranking methods and print the result."""
+    from levelfield.retrieval.rerank import compare_rerankers, retrieval_sets_from_files
+    from levelfield.retrieval.rerank.comparison import METRICS
 
-    searched, others = pictures_of(queries, gallery, development)
-    effects = compare_rerankers(
+    searched, others = retrieval_sets_from_files(queries, gallery, development)
+    results = compare_rerankers(
         searched,
         others,
         names=None if "all" in names else names,
@@ -35,29 +35,31 @@ def show_reranking(
         seed=seed,
     )
     if as_json:
-        print(json.dumps([asdict(effect) for effect in effects], indent=2))
+        print(json.dumps([asdict(result) for result in results], indent=2))
     else:
-        _print(effects)
+        _print(results)
 
 
-def _print(effects: list[Effect]) -> None:
+def _print(results: list[RerankingResult]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    measures = list(effects[0].scores)
+    metric_names = list(results[0].scores)
     table = Table(
-        "re-ranking", "parameters", "gain in development", title="gains over the plain ranking, 95%"
+        "re-ranking", "parameters", "development gain", title="Gains over the plain ranking, 95% intervals"
     )
-    for measure in measures:
-        table.add_column(measure, justify="right")
-    for effect in effects:
-        cells = [effect.name, " ".join(f"{key}={value:g}" for key, value in effect.parameters.items())]
-        cells.append("" if effect.name == "none" else f"{effect.development_gain:+.4f}")
-        for measure in measures:
-            score, gain = effect.scores[measure], effect.gains[measure]
-            between = f"\n{gain.value:+.4f} ({gain.low:+.4f} to {gain.high:+.4f})"
-            cells.append(f"{score.value:.4f}" + ("" if effect.name == "none" else between))
+    for metric in metric_names:
+        table.add_column(metric, justify="right")
+    for result in results:
+        cells = [result.name, " ".join(f"{key}={value:g}" for key, value in result.parameters.items())]
+        cells.append("" if result.name == "none" else f"{result.development_gain:+.4f}")
+        for metric in metric_names:
+            score, gain = result.scores[metric], result.gains[metric]
+            gain_text = f"\n{gain.value:+.4f} ({gain.low:+.4f} to {gain.high:+.4f})"
+            cells.append(f"{score.value:.4f}" + ("" if result.name == "none" else gain_text))
         table.add_row(*cells)
     console = Console()
     console.print(table)
-    console.print("Parameters were chosen on the development data alone; intervals draw classes anew.")
+    console.print(
+        "Parameters were chosen on the development data only; intervals are bootstrapped over classes."
+    )

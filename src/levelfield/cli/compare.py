@@ -1,4 +1,4 @@
-"""``levelfield compare``: which methods differ, within experiments, across them, and from the papers."""
+"""``levelfield compare``: differences between methods, within and across experiments."""
 
 from __future__ import annotations
 
@@ -10,44 +10,46 @@ import typer
 
 
 def compare(
-    folders: Annotated[
-        list[Path], typer.Argument(help="Folders that `levelfield run` wrote.", show_default=False)
-    ],
+    directories: Annotated[list[Path], typer.Argument(help="Experiment directories.", show_default=False)],
     *,
-    metric: Annotated[str | None, typer.Option(help="That of the selection by default.")] = None,
-    setting: Annotated[str, typer.Option(help="concatenated or separated.")] = "concatenated",
+    metric: Annotated[str | None, typer.Option(help="Metric. Defaults to the selection metric.")] = None,
+    setting: Annotated[
+        str, typer.Option(help="Embedding setting: concatenated or separated.")
+    ] = "concatenated",
     against: Annotated[
-        str | None, typer.Option(help='Compare only with this method; "best": with the best mean.')
+        str | None,
+        typer.Option(help='Compare only with this method; "best" is the method with the best mean.'),
     ] = None,
     equivalence: Annotated[
         float | None,
         typer.Option(
-            help="The largest difference that does not matter, as tables print it: 0.5 is half a point, and "
-            "the default of measures in percent; 0 calls nothing equivalent."
+            help="Largest difference that counts as equivalent, in table units. Defaults to 0.5 points for "
+            "metrics in percent; 0 disables equivalence."
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the text, tables and the rank diagram.")
+        Path | None, typer.Option("--out", "-o", help="Directory for the text, tables and rank diagram.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON and nothing else.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON only.")] = False,
 ) -> None:
-    """Say which methods differ: within an experiment, over several, and beside published numbers."""
+    """Compare methods within an experiment, across experiments and with published numbers."""
     from rich.console import Console
     from rich.markdown import Markdown
 
-    from levelfield.compare import compare_across, focus, weigh
+    from levelfield import api
     from levelfield.reports import comparison_json, comparison_markdown, write_comparison
 
-    experiments = [
-        weigh(folder, setting=setting, metric=metric, equivalence=equivalence) for folder in folders
-    ]
-    if against is not None:
-        experiments = [focus(evidence, against) for evidence in experiments]
-    across = compare_across(experiments) if len(experiments) > 1 else None
-    text = comparison_markdown(experiments, across)
-    written = [] if out is None else write_comparison(out, experiments, across, text)
+    found = api.compare(
+        *directories, setting=setting, metric=metric, equivalence=equivalence, against=against
+    )
+    if isinstance(found, api.ExperimentsResult):
+        experiments, overall = found.analyses, found.overall
+    else:
+        experiments, overall = [found.analysis], None
+    text = comparison_markdown(experiments, overall)
+    written = [] if out is None else write_comparison(out, experiments, overall, text)
     if as_json:
-        print(json.dumps(comparison_json(experiments, across), indent=2))
+        print(json.dumps(comparison_json(experiments, overall), indent=2))
         return
     console = Console()
     if console.is_terminal:
@@ -56,3 +58,5 @@ def compare(
         print(text, end="")
     for path in written:
         print(path)
+    if overall is None and console.is_terminal:  # the end of a long text is what a reader sees
+        console.print(found.verdict, style="bold", highlight=False, markup=False)

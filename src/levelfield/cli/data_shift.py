@@ -1,4 +1,4 @@
-"""``levelfield data shift``: splits of a dataset in which train and test have less and less in common."""
+"""``levelfield data shift``: splits with growing shift between training and test classes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from levelfield.cli.data import Name, Quiet, progress_bar
+from levelfield.cli._progress import task_progress
+from levelfield.cli.data import Name, Quiet
 from levelfield.cli.data_features import (
     TRANSFORM,
     TRUNK,
@@ -17,36 +18,36 @@ from levelfield.cli.data_features import (
     TransformOption,
     TrunkOption,
     WeightsOption,
-    described,
+    load_features,
 )
 
 
 def shift(
     name: Name,
     *,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the lists, one CSV per level.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Output directory; one CSV file per level.")],
     root: RootOption = None,
     option: SetOption = None,
-    levels: Annotated[int, typer.Option(min=1, help="How many splits beyond the official one.")] = 5,
+    levels: Annotated[int, typer.Option(min=1, help="Number of splits in addition to the official one.")] = 5,
     trunk: TrunkOption = TRUNK,
     weights: WeightsOption = WEIGHTS,
     transform: TransformOption = TRANSFORM,
     quiet: Quiet = False,
 ) -> None:
-    """Write splits of growing shift between train and test classes (after ooDML), as lists for `csv`."""
+    """Write splits with growing shift between training and test classes (after ooDML)."""
     import numpy as np
 
-    from levelfield.data.shift import growing_shift
-    from levelfield.files import write_text
+    from levelfield.core.files import write_text
+    from levelfield.data.shift import make_shifted_splits
 
-    with progress_bar(quiet=quiet) as progress:
-        found = described(
+    with task_progress(quiet=quiet) as progress:
+        found = load_features(
             name, root, option, trunk=trunk, weights=weights, transform=transform, progress=progress
         )
-    splits = growing_shift(
+    splits = make_shifted_splits(
         found.features.astype(np.float64), found.dataset.labels, found.is_test, levels=levels
     )
     for level, split in enumerate(splits):
         file = out / f"level-{level}.csv"
-        write_text(file, found.listing(split.is_test))
+        write_text(file, found.to_csv(split.is_test))
         typer.echo(f"{file}: {split.swaps} swaps, Frechet distance {split.distance:.2f}")

@@ -1,4 +1,4 @@
-"""``levelfield demo``: a complete comparison on the embedded dataset."""
+"""``levelfield demo``: a complete comparison on the built-in dataset."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ def demo(
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare three methods on Glyphs, from search to report; needs no data and a few minutes."""
-    from levelfield.cli._show import carry_out
+    """Compare three methods on the built-in dataset Glyphs, in a few minutes."""
+    from levelfield.cli._show import run_and_show
     from levelfield.config import build
 
     values = {"name": "demo", "preset": "demo"}
     experiment = build(values, tuple(overrides or ()), origin="demo")
-    carry_out(experiment, out, quiet=quiet, as_json=as_json)
+    run_and_show(experiment, out, quiet=quiet, as_json=as_json)

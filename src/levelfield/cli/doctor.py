@@ -1,4 +1,4 @@
-"""``levelfield doctor``: what this machine can do, and what to install for what."""
+"""``levelfield doctor``: check of versions, hardware, data and extras."""
 
 from __future__ import annotations
 
@@ -14,25 +14,31 @@ MARKS = {"good": "[green]✓[/]", "note": "[yellow]•[/]", "bad": "[bold red]�
 
 def doctor(
     root: Annotated[
-        list[Path] | None, typer.Option("--root", help="Look here for the benchmarks, too (repeatable).")
+        list[Path] | None,
+        typer.Option("--root", help="Additional directory of benchmark datasets (repeatable)."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    gpu: Annotated[
+        bool, typer.Option("--gpu", help="Check the GPU instead, and write a report to attach to an issue.")
+    ] = False,
+    out: Annotated[Path, typer.Option("--out", help="Report of --gpu.")] = Path("gpu-report.json"),
 ) -> None:
-    """Look at versions, processor, memory, folders, data and extras; say what to do about each."""
-    from levelfield.doctor import examine
+    """Check versions, processor, memory, cache, datasets and extras; exit code 1 on any problem."""
+    from levelfield.api.doctor import run_checks
+    from levelfield.api.gpu import run_gpu_checks
 
-    findings = examine(roots=(Path("data"), *(root or ())))
+    checks = run_gpu_checks(out) if gpu else run_checks(roots=(Path("data"), *(root or ())))
     if as_json:
-        found = list(findings)
-        print(json.dumps([asdict(finding) for finding in found], indent=2))
+        found = list(checks)
+        print(json.dumps([asdict(check) for check in found], indent=2))
     else:
         from rich.console import Console
         from rich.markup import escape
 
         console, found = Console(soft_wrap=True), []
-        for finding in findings:
-            found.append(finding)
-            line = f"{MARKS[finding.verdict]} {finding.what}: {escape(finding.found)}"
-            console.print(line + (f" → {escape(finding.remedy)}" if finding.remedy else ""), highlight=False)
-    if any(finding.verdict == "bad" for finding in found):
+        for check in checks:
+            found.append(check)
+            line = f"{MARKS[check.verdict]} {check.what}: {escape(check.found)}"
+            console.print(line + (f" → {escape(check.remedy)}" if check.remedy else ""), highlight=False)
+    if any(check.verdict == "bad" for check in found):
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""``levelfield export``: the confirmed model of a method as a folder to keep, publish and use."""
+"""``levelfield export``: the confirmed model of a method as a model directory."""
 
 from __future__ import annotations
 
@@ -7,33 +7,38 @@ from typing import Annotated
 
 import typer
 
+from levelfield.cli._trust import TrustOption
+
 
 def export(
-    folder: Annotated[Path, typer.Argument(help="The folder of a finished experiment.", show_default=False)],
+    directory: Annotated[Path, typer.Argument(help="Experiment directory.", show_default=False)],
     *,
-    method: Annotated[str, typer.Option(help="Which method's model.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The model folder.")] = Path("model"),
-    fold: Annotated[
-        int | None, typer.Option(help="One fold's model; all folds, concatenated, by default.")
+    method: Annotated[
+        str | None, typer.Option(help="Method to export. Defaults to the best one that was not beaten.")
     ] = None,
-    rerun: Annotated[int, typer.Option(help="Which rerun's models.", min=0)] = 0,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Model directory to write.")] = Path("model"),
+    fold: Annotated[
+        int | None, typer.Option(help="Export one fold's model. Defaults to all folds, concatenated.")
+    ] = None,
+    rerun: Annotated[int, typer.Option(help="Number of the rerun.", min=0)] = 0,
     root: Annotated[
-        Path | None, typer.Option(help="Where the dataset lies here.", show_default=False)
+        Path | None, typer.Option(help="Local directory of the dataset.", show_default=False)
     ] = None,
     plugin: Annotated[
-        list[Path] | None, typer.Option(help="A plug-in file that the experiment used (repeatable).")
+        list[Path] | None, typer.Option(help="Plug-in file that the experiment used (repeatable).")
     ] = None,
     false_accept_rate: Annotated[
-        float, typer.Option(help="Share of pictures without a match that may find one all the same.")
+        float, typer.Option(help="Maximum share of images without a match that are accepted as matches.")
     ] = 0.01,
-    onnx: Annotated[Path | None, typer.Option(help="Also write the model as one ONNX file.")] = None,
+    onnx: Annotated[Path | None, typer.Option(help="Also write the model to this ONNX file.")] = None,
+    trust: TrustOption = False,
 ) -> None:
-    """Write weights, preprocessing, scores and a calibrated threshold to a model folder."""
-    from levelfield.embedders import load_embedder
-    from levelfield.protocol import export_model
+    """Write weights, preprocessing, scores and a match threshold to a model directory."""
+    from levelfield import api
+    from levelfield.retrieval.embedders import load_embedder
 
-    card = export_model(
-        folder,
+    card = api.export(
+        directory,
         out,
         method=method,
         fold=fold,
@@ -41,8 +46,9 @@ def export(
         root=root,
         plugins=tuple(plugin or ()),
         false_accept_rate=false_accept_rate,
+        trust=trust,
     )
-    typer.echo(f"{out}: {card.name}, {card.parts} network(s), vectors of {card.size} numbers")
+    typer.echo(f"{out}: {card.name}, {card.parts} network(s), vectors of size {card.size}")
     for score in card.scores:
         interval = (
             "" if score.low is None or score.high is None else f" ({score.low:.4f} to {score.high:.4f})"
@@ -57,7 +63,7 @@ def export(
     for note in card.notes:
         typer.echo(f"  note: {note}")
     if onnx is not None:
-        from levelfield.embedders.onnx import export_onnx
+        from levelfield.retrieval.embedders.onnx import export_onnx
 
-        difference = export_onnx(load_embedder(out), onnx)
+        difference = export_onnx(load_embedder(out, trust=trust), onnx)
         typer.echo(f"{onnx}: checked against PyTorch, vectors differ by at most {difference:.1e}")

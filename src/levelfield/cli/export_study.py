@@ -1,4 +1,4 @@
-"""``levelfield export-study``: open a search in Optuna's own tools."""
+"""``levelfield export-study``: searches as Optuna studies."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ import typer
 
 
 def export_study(
-    folders: Annotated[
-        list[Path], typer.Argument(help="Folders that `levelfield run` wrote.", show_default=False)
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The SQLite file to write.")] = Path("study.db"),
+    directories: Annotated[list[Path], typer.Argument(help="Experiment directories.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", help="SQLite file to write.")] = Path("study.db"),
 ) -> None:
-    """Write every search as an Optuna study, for its dashboard and plots."""
-    from levelfield.protocol import export_study as write
+    """Export every search as an Optuna study, for the Optuna dashboard and plots."""
+    from levelfield.analysis.optuna_studies import export_study as write
 
-    for study in write(folders, out):
+    for study in write(directories, out):
         print(f"{study.name}: {study.trials} trials")
-    print(f"Look at them: optuna-dashboard sqlite:///{out}")
+    print(f"View with: optuna-dashboard sqlite:///{out}")

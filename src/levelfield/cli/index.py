@@ -1,165 +1,142 @@
-"""``levelfield index``: pictures into an index that can be searched."""
+"""``levelfield index``: add images to an index."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelfield.errors import RunError, UsageError, printable
+from levelfield.cli._progress import task_progress
+from levelfield.cli._trust import TrustOption
+from levelfield.core.errors import RunError, UsageError, mask_password, printable
 
 if TYPE_CHECKING:
-    from levelfield.embedders import Preprocessing
-    from levelfield.index import Entry, Outcome
+    from levelfield.retrieval.embedders import Preprocessing
+    from levelfield.retrieval.index import SourceImage, UpdatedIndex
 
 
 def index(  # noqa: PLR0917 - a command's options are its parameters
     source: Annotated[
         str | None,
-        typer.Argument(help="A folder of pictures, a CSV file (path, label), or a dataset's name."),
+        typer.Argument(help="Image folder, CSV file (path, label) or dataset name."),
     ] = None,
-    model: Annotated[Path | None, typer.Option(help="The model folder.", show_default=False)] = None,
+    model: Annotated[Path | None, typer.Option(help="Model directory.", show_default=False)] = None,
     out: Annotated[
-        str, typer.Option("--out", "-o", help="The index: a folder, or postgresql://user@host/database.")
+        str, typer.Option("--out", "-o", help="Index directory, or postgresql://user@host/database.")
     ] = "index",
-    root: Annotated[str | None, typer.Option(help="Folder of the dataset, if it takes one.")] = None,
+    root: Annotated[str | None, typer.Option(help="Directory of the dataset, if it needs one.")] = None,
     option: Annotated[
-        list[str] | None, typer.Option("--set", help="Another option of the dataset, as key=value.")
+        list[str] | None, typer.Option("--set", help="Option of the dataset, as key=value (repeatable).")
     ] = None,
     remove: Annotated[
-        list[str] | None, typer.Option(help="Remove a picture, or all below a folder, instead of adding.")
+        list[str] | None,
+        typer.Option(help="Remove this image, or all images of this folder, instead of adding (repeatable)."),
     ] = None,
     memory: Annotated[
-        float | None, typer.Option(help="GB that the approximate search may take [new index: 4].", min=0.001)
+        float | None, typer.Option(help="Maximum GB for approximate search. A new index has 4.", min=0.001)
     ] = None,
     recall: Annotated[
-        float | None, typer.Option(help="Recall at 10 to aim at beyond exact search [new index: 0.95].")
+        float | None, typer.Option(help="Target recall at 10 of approximate search. A new index has 0.95.")
     ] = None,
     exact_up_to: Annotated[
-        int | None, typer.Option(help="Search exactly up to so many pictures [new index: 200000].", min=0)
+        int | None,
+        typer.Option(help="Maximum number of images for exact search. A new index has 200000.", min=0),
     ] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads; PyTorch's number by default.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Number of threads. Defaults to PyTorch's number.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Hide progress.")] = False,
+    trust: TrustOption = False,
 ) -> None:
-    """Embed pictures and add them to an index; what is in already is skipped, by content.
+    """Embed images and add them to an index. Known images are skipped, compared by content.
 
-    Give the same command again after an interruption, or when pictures were added.
+    Run the same command again after an interruption, or to add new images.
     """
-    from levelfield import index as room
+    from levelfield.retrieval.embedders import load_embedder
+    from levelfield.retrieval.index import remove_images, update_index
 
     if remove:
-        _remove(out, remove)
+        removed, left = remove_images(out, remove)
+        if not removed:
+            raise UsageError(f"{out} has no image {remove[0]}; give the path or folder as it was indexed")
+        typer.echo(f"{removed} images removed, {left} left in {mask_password(out)}")
         return
     if source is None or model is None:
-        raise UsageError("levelfield index needs pictures and --model; levelfield index --help shows how")
-    from levelfield.embedders import load_embedder
-
-    embedder = load_embedder(model)
-    entries = _entries(source, root=root, options=option or [], seen=embedder.card.preprocessing)
-    with _progress(quiet=quiet or as_json) as show:
-        if out.startswith(("postgresql://", "postgres://")):
-            from levelfield.index.postgres import PostgresIndex
-
-            store = PostgresIndex(out, model=embedder.card)
-            room.check_same_model(store.model, embedder.card, out)
-            outcome = room.add_pictures(store, embedder, entries, threads=threads, report=show)
-            store.finish()
-            held, how = len(store), "HNSW of pgvector"
-        else:
-            with room.writing(
-                out,
-                model,
-                memory=None if memory is None else int(memory * 1e9),
-                recall=recall,
-                exact_up_to=exact_up_to,
-            ) as local:
-                outcome = room.add_pictures(local, embedder, entries, threads=threads, report=show)
-                local.finish()
-                held, how = len(local), room.describe(local)
-    _say(outcome, out, held=held, how=how, as_json=as_json)
+        raise UsageError("levelfield index needs images and --model; see levelfield index --help")
+    embedder = load_embedder(model, trust=trust)
+    images = _open_source(source, root=root, options=option or [], preprocessing=embedder.card.preprocessing)
+    with task_progress(quiet=quiet or as_json) as progress:
+        progress.status("reading images")
+        updated = update_index(
+            out,
+            model,
+            embedder,
+            images,
+            memory=None if memory is None else int(memory * 1e9),
+            recall=recall,
+            exact_up_to=exact_up_to,
+            threads=threads,
+            progress_callback=lambda result: progress.status(
+                f"{result.added} added, {result.known} known, {len(result.unreadable)} unreadable"
+            ),
+        )
+    _show(updated, out, as_json=as_json)
 
 
-def _remove(out: str, names: list[str]) -> None:
-    from levelfield import index as room
-
-    if out.startswith(("postgresql://", "postgres://")):
-        from levelfield.index.postgres import PostgresIndex
-
-        store = PostgresIndex(out)
-        removed, held = sum(store.remove(name) for name in names), len(store)
-    else:
-        with room.changing(out) as local:
-            removed, held = sum(local.remove(name) for name in names), len(local)
-            local.finish()
-    if not removed:
-        raise UsageError(f"{out} holds no picture {names[0]}; give its path or the folder as it was indexed")
-    typer.echo(f"{removed} pictures removed, {held} left in {out}")
-
-
-def _entries(source: str, *, root: str | None, options: list[str], seen: Preprocessing) -> Iterator[Entry]:
+def _open_source(
+    source: str, *, root: str | None, options: list[str], preprocessing: Preprocessing
+) -> Iterator[SourceImage]:
+    """Return the images of a folder, CSV file or dataset."""
     from levelfield import data
-    from levelfield import index as room
-    from levelfield.cli.data import parse_options as dataset_options
+    from levelfield.cli.data import parse_options
     from levelfield.data import store, transforms
+    from levelfield.retrieval.index import images_from_csv, images_from_dataset, images_from_folder
 
     if root is None and not options:
         if Path(source).is_dir():
-            return room.pictures_in_folder(source)
+            return images_from_folder(source)
         if source.endswith(".csv"):
-            return room.pictures_in_csv(source)
+            return images_from_csv(source)
         if "/" in source and not source.startswith("hf:"):
             raise UsageError(f"there is no folder or CSV file {source}; check the path")
-    dataset = data.load(source, **dataset_options(options), **({} if root is None else {"root": root}))
-    wanted = transforms.create(seen.transform, train=False, **seen.options)
-    served = store.serve(dataset, wanted)
-    return room.pictures_in_dataset(dataset, pixels=None if served is dataset else served)
+    dataset = data.load(source, **parse_options(options), **({} if root is None else {"root": root}))
+    wanted = transforms.create(preprocessing.transform, train=False, **preprocessing.options)
+    served = store.use_store(dataset, wanted)
+    return images_from_dataset(dataset, pixels=None if served is dataset else served)
 
 
-def _say(outcome: Outcome, out: str, *, held: int, how: str, as_json: bool) -> None:
+def _show(updated: UpdatedIndex, out: str, *, as_json: bool) -> None:
+    result, size = updated.result, updated.size
     if as_json:
         facts = {
-            "index": out,
-            "pictures": held,
-            "added": outcome.added,
-            "known": outcome.known,
-            "moved": outcome.moved,
-            "replaced": outcome.replaced,
-            "unreadable": [{"name": name, "reason": reason} for name, reason in outcome.unreadable],
-            "search": how,
+            "index": mask_password(out),
+            "pictures": size,
+            "added": result.added,
+            "known": result.known,
+            "moved": result.moved,
+            "replaced": result.replaced,
+            "unreadable": [{"name": name, "reason": reason} for name, reason in result.unreadable],
+            "search": updated.search,
         }
         typer.echo(json.dumps(facts, indent=2))
     else:
-        for name, reason in outcome.unreadable:
+        for name, reason in result.unreadable:
             shown = printable(" ".join(name.split()))
             typer.echo(f"skipped {reason if shown in reason else f'{shown}: {reason}'}", err=True)
-        moved = f", {outcome.moved} moved" if outcome.moved else ""
-        replaced = f", {outcome.replaced} replaced" if outcome.replaced else ""
+        moved = f", {result.moved} moved" if result.moved else ""
+        replaced = f", {result.replaced} replaced" if result.replaced else ""
         typer.echo(
-            f"{outcome.added} pictures added, {outcome.known} were in already{moved}{replaced}, "
-            f"{len(outcome.unreadable)} unreadable; {out} holds {held} pictures ({how})"
+            f"{result.added} images added, {result.known} known{moved}{replaced}, "
+            f"{len(result.unreadable)} unreadable; {mask_password(out)} holds {size} images "
+            f"({updated.search})"
         )
-    if not outcome.seen:
-        raise UsageError("no pictures were found; name a folder that holds some, a CSV file or a dataset")
-    if not held:
-        raise RunError(f"none of {outcome.seen} pictures can be read; the first: {outcome.unreadable[0][1]}")
-
-
-@contextmanager
-def _progress(*, quiet: bool) -> Iterator[Callable[[Outcome], None]]:
-    if quiet:
-        yield lambda outcome: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading pictures", total=None)
-        yield lambda done: bar.update(
-            task, description=f"{done.added} added, {done.known} known, {len(done.unreadable)} unreadable"
+    if not result.seen:
+        raise UsageError("no images were found; give a folder with images, a CSV file or a dataset")
+    if not size:
+        raise RunError(
+            f"none of {result.seen} images can be read; the first error: {result.unreadable[0][1]}"
         )

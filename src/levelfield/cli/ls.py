@@ -1,4 +1,4 @@
-"""``levelfield ls``: what is registered, with paper, parameters and ranges."""
+"""``levelfield ls``: list of plug-ins with paper, parameters and ranges."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from levelfield.errors import UsageError, did_you_mean
+from levelfield.core.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from levelfield.registry import Card, Entry
+    from levelfield.core.registry import Card, RegistryEntry
 
-HOMES = {
+REGISTRIES = {
     "losses": "levelfield.losses",
-    "regularisers": "levelfield.losses.regularisers",
+    "regularizers": "levelfield.losses.regularizers",
     "syntheses": "levelfield.losses.synthesis",
     "miners": "levelfield.miners",
-    "samplers": "levelfield.batches",
+    "samplers": "levelfield.samplers",
     "methods": "levelfield.methods",
     "datasets": "levelfield.data",
     "splits": "levelfield.data.splits",
@@ -36,29 +36,28 @@ CUTS = "cuts"
 
 def ls(
     kind: Annotated[
-        str, typer.Argument(help=f"One of: {', '.join(HOMES)}; or {CUTS}, with a trunk.", show_default=False)
+        str,
+        typer.Argument(help=f"One of: {', '.join(REGISTRIES)}; or {CUTS}, with a trunk.", show_default=False),
     ],
     trunk: Annotated[
-        str | None, typer.Argument(help="With cuts: the trunk, such as timm:resnet50.", show_default=False)
+        str | None, typer.Argument(help="Trunk for cuts, such as timm:resnet50.", show_default=False)
     ] = None,
-    plugin: Annotated[
-        list[Path] | None, typer.Option(help="Load this plug-in file first (repeatable).")
-    ] = None,
-    size: Annotated[int | None, typer.Option(min=1, help="With cuts: the side of the images.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    plugin: Annotated[list[Path] | None, typer.Option(help="Plug-in file to load (repeatable).")] = None,
+    size: Annotated[int | None, typer.Option(min=1, help="Image size for cuts, in pixels.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the plug-ins of one kind, or the cuts of a trunk for tail mode."""
-    from levelfield.registry import load_plugin_file
+    """List the plug-ins of one kind, or the layers where a trunk can be cut for tail mode."""
+    from levelfield.core.registry import load_plugin_file
 
-    kinds = [*HOMES, CUTS]
+    kinds = [*REGISTRIES, CUTS]
     if kind not in kinds:
-        raise UsageError(f'nothing is listed under "{kind}"{did_you_mean(kind, kinds)}')
+        raise UsageError(f'unknown kind "{kind}"{did_you_mean(kind, kinds)}')
     for file in plugin or []:
         load_plugin_file(file)
     if kind == CUTS:
         _list_cuts(trunk, size, as_json=as_json)
         return
-    registry = import_module(HOMES[kind]).registry
+    registry = import_module(REGISTRIES[kind]).registry
     entries = [registry[name] for name in registry.names()]
     if as_json:
         print(json.dumps([_facts(entry) for entry in entries], indent=2, default=str))
@@ -70,11 +69,13 @@ def _list_cuts(trunk: str | None, size: int | None, *, as_json: bool) -> None:
     from levelfield import models
 
     if trunk is None:
-        raise UsageError("say whose cuts to list, e.g. `levelfield ls cuts timm:resnet50`")
+        raise UsageError("ls cuts needs a trunk; for example: levelfield ls cuts timm:resnet50")
     image_size = size or models.registry[trunk].card.image_size or 224
     cuts = models.list_cuts(models.create_trunk(trunk), image_size=image_size)
     if not cuts:
-        raise UsageError(f"trunk {trunk} cannot be cut: its forward pass cannot be traced")
+        raise UsageError(
+            f"trunk {trunk} cannot be cut, since its forward pass cannot be traced; choose another trunk"
+        )
     if as_json:
         print(json.dumps([{**asdict(cut), "bytes": cut.bytes} for cut in cuts], indent=2))
         return
@@ -97,8 +98,8 @@ def _list_cuts(trunk: str | None, size: int | None, *, as_json: bool) -> None:
     Console(width=120).print(table)
 
 
-def _facts(entry: Entry[Card]) -> dict[str, Any]:
-    from levelfield.space import describe
+def _facts(entry: RegistryEntry[Card]) -> dict[str, Any]:
+    from levelfield.core.space import describe_range
 
     return {
         "name": entry.name,
@@ -106,16 +107,16 @@ def _facts(entry: Entry[Card]) -> dict[str, Any]:
         "paper": entry.card.paper,
         "year": entry.card.year,
         "parameters": list(entry.parameters),
-        "space": {name: describe(dimension) for name, dimension in entry.card.space.items()},
+        "space": {name: describe_range(dimension) for name, dimension in entry.card.space.items()},
     }
 
 
-def _print(kind: str, entries: list[Entry[Card]]) -> None:
+def _print(kind: str, entries: list[RegistryEntry[Card]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
     table = Table(title=f"{len(entries)} {kind}", show_lines=False)
-    for column in ("name", "what it is", "searched", "paper"):
+    for column in ("name", "summary", "search space", "paper"):
         table.add_column(column, overflow="fold")
     for entry in entries:
         facts = _facts(entry)

@@ -1,4 +1,4 @@
-"""``levelfield new``: write a first experiment file, after at most three questions."""
+"""``levelfield new``: write a commented experiment file."""
 
 from __future__ import annotations
 
@@ -11,41 +11,55 @@ import typer
 
 
 def new(
-    name: Annotated[str, typer.Argument(help="Of the experiment, and of its file.", show_default=False)],
+    name: Annotated[str, typer.Argument(help="Name of the experiment and its file.", show_default=False)],
     photos: Annotated[
-        Path | None, typer.Option(help="A folder with one folder of pictures per class.", show_default=False)
+        Path | None, typer.Option(help="Image folder with one subfolder per class.", show_default=False)
     ] = None,
-    effort: Annotated[str | None, typer.Option(help="quick, normal or thorough.", show_default=False)] = None,
+    effort: Annotated[
+        str | None,
+        typer.Option(help="Size of the comparison: quick, normal or thorough.", show_default=False),
+    ] = None,
     track: Annotated[
-        str | None, typer.Option(help="tensorboard, mlflow, wandb or none.", show_default=False)
+        str | None, typer.Option(help="Tracker: tensorboard, mlflow, wandb or none.", show_default=False)
     ] = None,
 ) -> None:
-    """Write a commented experiment file; what is not given is asked where somebody can answer."""
-    from levelfield.errors import UsageError, did_you_mean
-    from levelfield.files import write_text
-    from levelfield.starter import EFFORTS, TRACKERS, caution, check_effort, first_experiment, look_at
+    """Write a commented experiment file. Prompts for missing values when interactive."""
+    from levelfield.api.starter import (
+        EFFORTS,
+        TRACKERS,
+        experiment_template,
+        few_classes_warning,
+        get_effort,
+        inspect_images,
+    )
+    from levelfield.core.errors import UsageError, did_you_mean
+    from levelfield.core.files import write_text
 
     name = name.removesuffix(".yaml")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
-        raise UsageError(f'"{name}" is no name for an experiment; use letters, digits, dots and dashes')
+        raise UsageError(f'"{name}" is not a valid experiment name; use letters, digits, dots and dashes')
     file = Path(f"{name}.yaml")
     if file.exists():
-        raise UsageError(f"{file} exists already; choose another name, or edit that file")
-    asks = sys.stdin.isatty()
-    if photos is None and asks:
-        answer = typer.prompt("Folder of photos, one folder per class (empty: built-in glyphs)", default="")
+        raise UsageError(f"{file} exists; choose another name, or edit that file")
+    interactive = sys.stdin.isatty()
+    if photos is None and interactive:
+        answer = typer.prompt("Image folder, one subfolder per class (empty: built-in glyphs)", default="")
         photos = Path(answer) if answer else None
-    found = look_at(photos) if photos is not None else None
+    found = inspect_images(photos) if photos is not None else None
     if effort is None:
-        effort = typer.prompt(f"Effort ({', '.join(EFFORTS)})", default="quick") if asks else "quick"
-    check_effort(effort)
+        effort = typer.prompt(f"Effort ({', '.join(EFFORTS)})", default="quick") if interactive else "quick"
+    get_effort(effort)
     if track is None:
-        track = typer.prompt(f"Show it in ({', '.join(TRACKERS)}, none)", default="none") if asks else "none"
+        track = (
+            typer.prompt(f"Tracker ({', '.join(TRACKERS)}, none)", default="none") if interactive else "none"
+        )
     if track != "none" and track not in TRACKERS:
-        raise UsageError(f'no tracker is called "{track}"{did_you_mean(track, (*TRACKERS, "none"))}')
-    write_text(file, first_experiment(name, found, effort=effort, track=() if track == "none" else (track,)))
-    if found is not None and (remark := caution(found)):
-        print(f"Note: {remark}.")
+        raise UsageError(f'unknown tracker "{track}"{did_you_mean(track, (*TRACKERS, "none"))}')
+    write_text(
+        file, experiment_template(name, found, effort=effort, track=() if track == "none" else (track,))
+    )
+    if found is not None and (warning := few_classes_warning(found)):
+        print(f"Note: {warning}.")
     print(f"Wrote {file}. Next:")
-    print(f"  levelfield plan {file}    # how much work it is")
+    print(f"  levelfield plan {file}    # estimates the cost")
     print(f"  levelfield run {file}")

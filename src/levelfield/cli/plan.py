@@ -1,4 +1,4 @@
-"""``levelfield plan``: what an experiment would cost, before it is paid."""
+"""``levelfield plan``: estimate of an experiment's cost."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ def plan(
     file: FileArgument,
     overrides: SetOption = None,
     out: OutOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Print the runs to do and those done already, and estimate time and disk; computes no result."""
+    """Estimate the runs, time and disk space that an experiment needs; trains nothing."""
     import dataclasses
 
+    from levelfield import api
     from levelfield.config import Experiment
-    from levelfield.protocol import plan as make_plan
 
     experiment = Experiment.load(file, tuple(overrides or ()))
-    found = make_plan(experiment, out)
+    found = api.plan(experiment, out)
     if as_json:
         totals = {"runs_done": found.runs_done, "runs_todo": found.runs_todo}
         print(json.dumps(dataclasses.asdict(found) | totals, indent=2))
@@ -44,33 +44,38 @@ def _show(name: str, plan: Plan) -> None:
         table.add_column(column, justify="right")
     for m in plan.methods:
         counts = (m.search_done, m.search_todo, m.confirm_done, m.confirm_todo)
-        between = _between(m.seconds.low, m.seconds.high)
-        table.add_row(m.method, f"{m.trials_done} of {m.trials}", *map(str, counts), between)
+        duration = _format_range(m.seconds.low, m.seconds.high)
+        table.add_row(m.method, f"{m.trials_done} of {m.trials}", *map(str, counts), duration)
     console = Console(width=None if Console().is_terminal else 120)
     console.print(table)
     print(f"Runs: {plan.runs_todo} to do, {plan.runs_done} done; {plan.scorings_todo} reruns to score")
     workers = f"{plan.workers} worker{'s' if plan.workers > 1 else ''}" if plan.workers else "one process"
-    print(f"Time: {_between(plan.seconds.low, plan.seconds.high)} with {workers}")
-    print(f"One run: {_between(plan.run_seconds.low, plan.run_seconds.high)} ({plan.basis})")
+    print(f"Time: {_format_range(plan.seconds.low, plan.seconds.high)} with {workers}")
+    print(f"One run: {_format_range(plan.run_seconds.low, plan.run_seconds.high)} ({plan.basis})")
+    if plan.trial_seconds != plan.run_seconds:
+        shorter = _format_range(plan.trial_seconds.low, plan.trial_seconds.high)
+        print(f"One run of a trial: {shorter} (search.max_epochs)")
     if plan.features:
-        print(f"Of this for trunk features, unless they are kept already: {_time(plan.features)}")
-    print(f"Disk: {_size(plan.disk)}; {_size(plan.free)} are free")
-    if plan.disk > plan.free:
-        print("Warning: that does not fit")
+        print(f"Trunk features, unless cached: {_format_time(plan.features)} of this time")
+    sizes = (plan.disk, plan.disk_peak, plan.free)
+    end, peak, free = (_format_size(size) for size in sizes)
+    print(f"Disk: {end} at the end, {peak} at its peak; {free} free")
+    if plan.disk_peak > plan.free:
+        print("Warning: the disk has too little space")
     for note in plan.notes:
         print(f"Note: {note}")
 
 
-def _between(low: float, high: float) -> str:
-    shown = (_time(low), _time(high))
+def _format_range(low: float, high: float) -> str:
+    shown = (_format_time(low), _format_time(high))
     return shown[0] if shown[0] == shown[1] else f"{shown[0]} to {shown[1]}"
 
 
-def _time(seconds: float) -> str:
-    """Seconds as a person says them.
+def _format_time(seconds: float) -> str:
+    """Format a duration.
 
     Example:
-        >>> _time(0), _time(42), _time(3725), _time(200000)
+        >>> _format_time(0), _format_time(42), _format_time(3725), _format_time(200000)
         ('0 s', '42 s', '1 h 2 min', '2 d 7 h')
     """
     if seconds < 10:
@@ -85,11 +90,11 @@ def _time(seconds: float) -> str:
     return f"{int(days)} d {int(hours % 24)} h"
 
 
-def _size(number: float) -> str:
-    """Bytes as a person says them.
+def _format_size(number: float) -> str:
+    """Format a number of bytes.
 
     Example:
-        >>> _size(512), _size(2_500_000)
+        >>> _format_size(512), _format_size(2_500_000)
         ('512 bytes', '2.5 MB')
     """
     for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):

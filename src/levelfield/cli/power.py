@@ -1,4 +1,4 @@
-"""``levelfield power``: which difference a budget can tell, and which budget a difference needs."""
+"""``levelfield power``: detectable differences of a budget, and the budget that a difference needs."""
 
 from __future__ import annotations
 
@@ -14,47 +14,45 @@ from levelfield.cli.run import OutOption, SetOption
 def power(
     experiment: Annotated[
         Path,
-        typer.Argument(
-            help="An experiment file, or a folder that `levelfield run` wrote.", show_default=False
-        ),
+        typer.Argument(help="Experiment file or experiment directory.", show_default=False),
     ],
     *,
     difference: Annotated[
         float | None,
-        typer.Option(help="A difference you want to find, as tables print it: 0.5 is half a point."),
+        typer.Option(help="Difference to detect, in table units: 0.5 is half a point."),
     ] = None,
-    chance: Annotated[float, typer.Option(help="The chance of finding it.")] = 0.8,
-    metric: Annotated[str | None, typer.Option(help="That of the selection by default.")] = None,
-    setting: Annotated[str, typer.Option(help="concatenated or separated.")] = "concatenated",
+    chance: Annotated[float, typer.Option(help="Probability of detecting it (statistical power).")] = 0.8,
+    metric: Annotated[str | None, typer.Option(help="Metric. Defaults to the selection metric.")] = None,
+    setting: Annotated[
+        str, typer.Option(help="Embedding setting: concatenated or separated.")
+    ] = "concatenated",
     overrides: SetOption = None,
     out: OutOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON and nothing else.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON only.")] = False,
 ) -> None:
-    """Estimate from the records at hand what reruns, searches and classes can tell apart."""
-    import dataclasses
-
-    from levelfield.compare import power_of, weigh
+    """Estimate from records the smallest detectable difference, and the budget for a given one."""
+    from levelfield import api
     from levelfield.reports import power_text
 
-    evidence = weigh(_folder(experiment, tuple(overrides or ()), out), setting=setting, metric=metric)
-    wanted = None if difference is None else difference / evidence.measure.scale
-    found = power_of(evidence, difference=wanted, power=chance)
+    directory = _experiment_directory(experiment, tuple(overrides or ()), out)
+    found = api.power(directory, difference=difference, chance=chance, metric=metric, setting=setting)
     if as_json:
-        print(json.dumps(dataclasses.asdict(found), indent=2))
+        print(json.dumps(found.as_dict(), indent=2))
     else:
-        print(power_text(found, evidence.measure, chance=chance))
+        print(power_text(found, found.metric_info, chance=chance))
 
 
-def _folder(experiment: Path, overrides: tuple[str, ...], out: Path | None) -> Path:
+def _experiment_directory(experiment: Path, overrides: tuple[str, ...], out: Path | None) -> Path:
     if experiment.is_dir():
         return experiment
     from levelfield.config import Experiment
-    from levelfield.errors import UsageError
+    from levelfield.core.errors import UsageError
+    from levelfield.records import default_directory
 
-    folder = out or Path("runs") / Experiment.load(experiment, overrides).name
-    if not (folder / "experiment.json").exists():
+    directory = out or default_directory(Experiment.load(experiment, overrides).name)
+    if not (directory / "experiment.json").exists():
         raise UsageError(
-            f"power is estimated from records, and {folder} holds none; give `levelfield run {experiment}` "
-            "first, with few trials and two reruns if it is only for this"
+            f"{directory} holds no records to estimate power from; run `levelfield run {experiment}` first, "
+            "for example with few trials and two reruns"
         )
-    return folder
+    return directory

@@ -1,4 +1,4 @@
-"""``levelfield published``: the papers' numbers, filtered, recomputed and drawn."""
+"""``levelfield published``: published numbers, filtered, recomputed and plotted."""
 
 from __future__ import annotations
 
@@ -13,31 +13,33 @@ import typer
 from levelfield.cli._show import print_table
 
 if TYPE_CHECKING:
-    from levelfield.published import Cell
+    from levelfield.analysis.published import PublishedCell
 
-app = typer.Typer(help="The papers' tables: show, recompute and draw them.", no_args_is_help=True)
+app = typer.Typer(help="Published tables of papers: show, recompute and plot.", no_args_is_help=True)
 
 
 @app.command("show")
 def show(
     *,
-    method: Annotated[str | None, typer.Option(help="Such as triplet.")] = None,
-    dataset: Annotated[str | None, typer.Option(help="cub200, cars196 or sop.")] = None,
-    metric: Annotated[str | None, typer.Option(help="Such as map_at_r.")] = None,
-    source: Annotated[str | None, typer.Option(help="Such as reality-check.")] = None,
-    table: Annotated[str | None, typer.Option(help='As the source calls it, such as "Table 3".')] = None,
-    trunk: Annotated[str | None, typer.Option(help="bninception, googlenet or resnet50.")] = None,
-    setting: Annotated[str | None, typer.Option(help="Such as separated, or claimed.")] = None,
+    method: Annotated[str | None, typer.Option(help="Method, such as triplet.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="Dataset: cub200, cars196 or sop.")] = None,
+    metric: Annotated[str | None, typer.Option(help="Metric, such as map_at_r.")] = None,
+    source: Annotated[str | None, typer.Option(help="Source, such as reality-check.")] = None,
+    table: Annotated[str | None, typer.Option(help='Table of the source, such as "Table 3".')] = None,
+    trunk: Annotated[str | None, typer.Option(help="Trunk: bninception, googlenet or resnet50.")] = None,
+    setting: Annotated[str | None, typer.Option(help="Setting, such as separated or claimed.")] = None,
     size: Annotated[int | None, typer.Option(help="Embedding size.")] = None,
-    flagged: Annotated[bool, typer.Option("--flagged", help="Only misprinted or odd cells.")] = False,
-    hyperparameters: Annotated[
-        bool, typer.Option("--hyperparameters", help="Published hyperparameters instead of results.")
+    flagged: Annotated[
+        bool, typer.Option("--flagged", help="Only cells with a note, such as misprints.")
     ] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print as CSV.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    hyperparameters: Annotated[
+        bool, typer.Option("--hyperparameters", help="Show hyperparameters instead of results.")
+    ] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Published numbers that fit the filters; without any, the sources."""
-    from levelfield.published import optima, results
+    """Show published numbers that match the filters. Without filters, list the sources."""
+    from levelfield.analysis.published import optima, results
 
     shown: Sequence[str] = ("source", "title", "what", "results", "hyperparameters", "±")
     if hyperparameters:
@@ -65,11 +67,13 @@ def show(
 
 @app.command("tournament")
 def tournament(
-    cases: Annotated[bool, typer.Option("--cases", help="Show the rank in each of the 12 tables.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    cases: Annotated[
+        bool, typer.Option("--cases", help="Also show the rank in each of the 12 tables.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """The thesis' tournament of losses, recomputed from its own tables, beside the table it prints."""
-    from levelfield.published import thesis_tournament
+    """Recompute the tournament of losses of the thesis, and compare it with the printed table."""
+    from levelfield.analysis.published import thesis_tournament
 
     recomputed = thesis_tournament()
     if as_json:
@@ -84,16 +88,16 @@ def tournament(
 
 @app.command("figures")
 def figures(
-    out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("published-figures"),
+    out: Annotated[Path, typer.Option(help="Output directory.")] = Path("published-figures"),
     source: Annotated[
-        str, typer.Option(help="reality-check or reality-check-later.")
+        str, typer.Option(help="Source: reality-check or reality-check-later.")
     ] = "reality-check-later",
 ) -> None:
-    """Draw the reality check's Figures 3 to 5 from published tables, as PNG and interactive pages."""
-    from levelfield.published import thesis_tournament
+    """Plot Figures 3 to 5 of the reality check from published tables, as PNG and HTML."""
+    from levelfield.analysis.published import thesis_tournament
     from levelfield.reports.figures import write_chart, write_png
     from levelfield.reports.figures.published import published_charts
-    from levelfield.stats import critical_difference_diagram
+    from levelfield.reports.figures.rank_diagram import critical_difference_diagram
 
     for name, chart in published_charts(source).items():
         for path in write_chart(chart, out, name):
@@ -104,7 +108,7 @@ def figures(
 
 
 def _sources() -> list[dict[str, Any]]:
-    from levelfield.published import optima, results, sources
+    from levelfield.analysis.published import optima, results, sources
 
     return [
         {
@@ -119,29 +123,32 @@ def _sources() -> list[dict[str, Any]]:
     ]
 
 
-def _flat(cell: Cell) -> dict[str, Any]:
+def _flat(cell: PublishedCell) -> dict[str, Any]:
     return asdict(cell) | {"variant": " ".join(f"{key}={value}" for key, value in cell.variant.items())}
 
 
 def _print(
     rows: Sequence[dict[str, Any]], shown: Sequence[str] = (), *, as_csv: bool = False, as_json: bool = False
 ) -> None:
-    """All columns for machines; for people those ``shown``, what is the same in every row said once."""
+    """Print all columns as CSV or JSON, or the ``shown`` columns as a table; constants go to the title."""
     if as_json:
         print(json.dumps(rows, indent=2, ensure_ascii=False))
         return
-    from levelfield.reports import Cell, Column, Row, Table
+    from levelfield.reports import Table, TableCell, TableColumn, TableRow
 
     if as_csv:
-        print(Table.of_records(rows).csv(), end="")
+        print(Table.from_records(rows).csv(), end="")
         return
     values = {name: {str(row[name]) for row in rows} for name in (shown or (rows[0] if rows else ()))}
     common = {name: next(iter(found)) for name, found in values.items() if len(found) == 1 and len(rows) > 1}
     facts = [f"{name} {value}" for name, value in common.items() if value not in ("", "None")]
-    heads = [name for name in values if name not in common]
+    varying = [name for name in values if name not in common]
     title = ", ".join([f"{len(rows)} rows", *facts])
     columns = tuple(
-        Column(name, left=not any(isinstance(row[name], int | float) for row in rows)) for name in heads
+        TableColumn(name, left=not any(isinstance(row[name], int | float) for row in rows))
+        for name in varying
     )
-    lines = [Row(tuple(Cell("" if row[n] is None else str(row[n])) for n in heads)) for row in rows]
+    lines = [
+        TableRow(tuple(TableCell("" if row[n] is None else str(row[n])) for n in varying)) for row in rows
+    ]
     print_table(Table(columns, tuple(lines), title=title), width=160)

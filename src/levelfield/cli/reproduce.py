@@ -1,4 +1,4 @@
-"""``levelfield reproduce``: carry out a finished experiment again and compare number by number."""
+"""``levelfield reproduce``: repeat a finished experiment and compare all numbers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from levelfield.cli._trust import TrustOption
 from levelfield.cli.run import QuietOption
 
 if TYPE_CHECKING:
@@ -16,40 +17,45 @@ if TYPE_CHECKING:
 
 
 def reproduce(
-    folder: Annotated[Path, typer.Argument(help="The folder of a finished experiment.", show_default=False)],
+    directory: Annotated[Path, typer.Argument(help="Experiment directory.", show_default=False)],
     *,
     out: Annotated[
-        Path | None, typer.Option(help="Fresh folder; FOLDER-reproduced by default.", show_default=False)
+        Path | None, typer.Option(help="New directory. Defaults to DIRECTORY-reproduced.", show_default=False)
     ] = None,
     method: Annotated[
         list[str] | None, typer.Option(help="Only this method (repeatable).", show_default=False)
     ] = None,
     root: Annotated[
-        Path | None, typer.Option(help="Where the dataset lies here.", show_default=False)
+        Path | None, typer.Option(help="Local directory of the dataset.", show_default=False)
     ] = None,
     plugin: Annotated[
-        list[Path] | None, typer.Option(help="A plug-in file that the experiment used (repeatable).")
+        list[Path] | None, typer.Option(help="Plug-in file that the experiment used (repeatable).")
     ] = None,
-    workers: Annotated[int, typer.Option(min=0, help="Processes; 0 = in this process.")] = 1,
+    workers: Annotated[
+        int, typer.Option(min=0, help="Number of worker processes; 0 runs in this process.")
+    ] = 1,
     device: Annotated[
-        str | None, typer.Option(help="cpu, cuda, ...; as recorded by default.", show_default=False)
+        str | None,
+        typer.Option(help="Device: cpu, cuda, ... Defaults to the recorded device.", show_default=False),
     ] = None,
+    trust: TrustOption = False,
     quiet: QuietOption = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Say for each number: identical, within its interval, or different; exit code 1 if any is different."""
-    from levelfield.cli._progress import progress
-    from levelfield.protocol import reproduce as carry_out
+    """Repeat an experiment and compare each number; exit code 1 if any is different or missing."""
+    from levelfield.cli._progress import experiment_progress
+    from levelfield.protocol import reproduce as reproduce_experiment
 
-    with progress(quiet=quiet, as_json=as_json) as shown:
-        found = carry_out(
-            folder,
+    with experiment_progress(quiet=quiet, as_json=as_json) as shown:
+        found = reproduce_experiment(
+            directory,
             out,
             methods=tuple(method or ()),
             root=root,
             plugins=tuple(plugin or ()),
             workers=workers,
             device=device,
+            trust=trust,
             progress=shown,
         )
     if as_json:
@@ -64,23 +70,23 @@ def _show(found: Reproduction) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from levelfield.compare import measure
+    from levelfield.analysis import metric_info
 
     table = Table(title="Test scores in percent")
     for column in ("method", "setting", "metric"):
         table.add_column(column)
     for column in ("before", "now", "verdict"):
         table.add_column(column, justify="right")
-    colours = {"identical": "green", "consistent": "yellow", "different": "bold red", "missing": "bold red"}
+    colors = {"identical": "green", "consistent": "yellow", "different": "bold red", "missing": "bold red"}
     for n in found.numbers:
         half = "" if n.half_width != n.half_width else f" ± {100 * n.half_width:.2f}"
         table.add_row(
             n.method,
             n.setting,
-            measure(n.metric).label,
+            metric_info(n.metric).label,
             f"{100 * n.before:.2f}{half}",
             f"{100 * n.after:.2f}",
-            f"[{colours[n.verdict]}]{n.verdict}[/]",
+            f"[{colors[n.verdict]}]{n.verdict}[/]",
         )
     Console(width=None if Console().is_terminal else 120).print(table)
     print(

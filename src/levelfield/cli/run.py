@@ -1,4 +1,4 @@
-"""``levelfield run``: carry out an experiment file."""
+"""``levelfield run``: run an experiment file."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ import typer
 if TYPE_CHECKING:
     from levelfield.config import Experiment
 
-FileArgument = Annotated[Path, typer.Argument(help="The experiment file (YAML).", show_default=False)]
+FileArgument = Annotated[Path, typer.Argument(help="Experiment file (YAML).", show_default=False)]
 SetOption = Annotated[
-    list[str] | None, typer.Option("--set", help="Override a value: --set search.trials=10 (repeatable).")
+    list[str] | None,
+    typer.Option("--set", help="Override a value, such as --set search.trials=10 (repeatable)."),
 ]
-OutOption = Annotated[Path | None, typer.Option("--out", help="Folder of records; runs/NAME by default.")]
-QuietOption = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
+OutOption = Annotated[
+    Path | None, typer.Option("--out", "-o", help="Experiment directory. Defaults to runs/NAME.")
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="Hide progress.")]
 TrackOption = Annotated[
     list[str] | None,
-    typer.Option("--track", help="Show it in tensorboard, mlflow or wandb as well (repeatable)."),
+    typer.Option("--track", help="Additional tracker: tensorboard, mlflow or wandb (repeatable)."),
 ]
 JsonOption = Annotated[
-    bool, typer.Option("--json", help="Results as JSON on stdout, progress as JSON lines on stderr.")
+    bool, typer.Option("--json", help="Print results as JSON on stdout and progress as JSON lines on stderr.")
 ]
 
 
@@ -36,38 +39,48 @@ def run(
     search_only: Annotated[
         bool,
         typer.Option(
-            "--search-only", help="Stop before the test set is opened: to help with a shared search."
+            "--search-only", help="Stop before the test set is opened, to help with a shared search."
         ),
     ] = False,
+    plan: Annotated[
+        Path | None,
+        typer.Option("--plan", help="Plan file; an experiment that departs from it is refused."),
+    ] = None,
+    depart: Annotated[
+        str | None,
+        typer.Option("--depart", help="Reason to depart from the plan; every report shows it."),
+    ] = None,
 ) -> None:
-    """Search, select, confirm and report; give the same command again to go on after an interruption."""
-    from levelfield.cli._progress import progress
-    from levelfield.cli._show import carry_out
+    """Run an experiment: search, select, confirm, report. The same command continues a stopped run."""
+    from levelfield.cli._progress import experiment_progress
+    from levelfield.cli._show import run_and_show
     from levelfield.config import Experiment
 
     experiment = Experiment.load(file, tuple(overrides or ()))
     if track:
-        experiment = experiment.tracked_by(*track)
+        experiment = experiment.with_trackers(*track)
     if experiment.track and not quiet and not as_json:
-        _say_where(experiment, out)
+        _print_viewer_commands(experiment, out)
     if not search_only:
-        carry_out(experiment, out, quiet=quiet, as_json=as_json)
+        run_and_show(experiment, out, quiet=quiet, as_json=as_json, plan=plan, depart=depart)
         return
-    from levelfield import app
 
-    with progress(quiet=quiet, as_json=as_json) as shown:
-        root = app.run(experiment, out, progress=shown, search_only=True)
-    print(f"Every search is finished; records: {root}")
+    from levelfield.api import run as run_experiment
+
+    with experiment_progress(quiet=quiet, as_json=as_json) as shown:
+        result = run_experiment(experiment, out, progress=shown, search_only=True, plan=plan, depart=depart)
+    print(f"All searches are finished; records: {result.path}")
 
 
-def _say_where(experiment: Experiment, out: Path | None) -> None:
-    """Say how to look at what the trackers keep beside the records."""
-    from levelfield.registry import load_plugin_file
-    from levelfield.track import check, how_to_look
+def _print_viewer_commands(experiment: Experiment, out: Path | None) -> None:
+    """Print the commands that show the trackers' local files."""
+    from levelfield.core.registry import load_plugin_file
+    from levelfield.records import default_directory
+    from levelfield.track import check_tracker, viewer_command
 
     for plugin in experiment.plugins:
         load_plugin_file(plugin)
     for spec in experiment.track:
-        check(spec)
-        if look := how_to_look(out or Path("runs") / experiment.name, spec):
-            typer.echo(f"Watch it: {look}", err=True)
+        check_tracker(spec)
+        if command := viewer_command(out or default_directory(experiment.name), spec):
+            typer.echo(f"View with: {command}", err=True)

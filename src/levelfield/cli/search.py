@@ -1,4 +1,4 @@
-"""``levelfield search``: the pictures of an index that are most like a picture."""
+"""``levelfield search``: the images of an index that are most similar to an image."""
 
 from __future__ import annotations
 
@@ -8,28 +8,31 @@ from typing import Annotated
 
 import typer
 
-from levelfield.errors import printable
+from levelfield.cli._trust import TrustOption
+from levelfield.core.errors import printable
 
 
 def search(  # noqa: PLR0917 - a command's options are its parameters
-    index: Annotated[str, typer.Argument(help="The index: a folder, or postgresql://user@host/database.")],
-    pictures: Annotated[
-        list[Path], typer.Argument(help="A picture; several are one query, of the same object.")
+    index: Annotated[str, typer.Argument(help="Index directory, or postgresql://user@host/database.")],
+    images: Annotated[
+        list[Path], typer.Argument(help="Query image; several images of one object form one query.")
     ],
-    k: Annotated[int, typer.Option("-k", help="How many neighbours.")] = 20,
+    k: Annotated[int, typer.Option("-k", help="Number of neighbors.")] = 20,
     model: Annotated[
-        Path | None, typer.Option(help="The model folder, for an index in a database.", show_default=False)
+        Path | None,
+        typer.Option(help="Model directory; only for an index in a database.", show_default=False),
     ] = None,
-    html: Annotated[Path | None, typer.Option(help="Also write a page with the pictures.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Also write an HTML page with the images.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    trust: TrustOption = False,
 ) -> None:
-    """Find the pictures that are most like a picture, or like several of one object."""
-    from levelfield.index import Searcher
-    from levelfield.index.page import verdict, write_page
+    """Find the images of an index that are most similar to an image."""
+    from levelfield.retrieval.index import Searcher
+    from levelfield.retrieval.index.result_page import summarize_answer, write_result_page
 
-    answer = Searcher(index, model=model).search(list(pictures), k=k)
+    answer = Searcher(index, model=model, trust=trust).search(list(images), k=k)
     if html is not None:
-        write_page(html, list(pictures), answer)
+        write_result_page(html, list(images), answer)
     if as_json:
         typer.echo(json.dumps(answer.as_dict(), indent=2))
         return
@@ -37,11 +40,11 @@ def search(  # noqa: PLR0917 - a command's options are its parameters
     from rich.table import Column, Table
     from rich.text import Text
 
-    table = Table("", "similarity", "label", Column("picture", overflow="fold"), title=verdict(answer))
-    for place, neighbour in enumerate(answer.neighbours, start=1):
-        style = "dim" if neighbour.is_match is False else None
-        names = [Text(printable(name)) for name in (neighbour.label, neighbour.name)]  # no markup in names
-        table.add_row(str(place), f"{neighbour.similarity:.4f}", *names, style=style)
+    table = Table("", "similarity", "label", Column("image", overflow="fold"), title=summarize_answer(answer))
+    for place, neighbor in enumerate(answer.neighbors, start=1):
+        style = "dim" if neighbor.is_match is False else None
+        names = [Text(printable(name)) for name in (neighbor.label, neighbor.name)]  # no markup in names
+        table.add_row(str(place), f"{neighbor.similarity:.4f}", *names, style=style)
     console = Console()
     console.print(table)
     for note in answer.notes:

@@ -1,4 +1,4 @@
-"""``levelfield site``: a static site from records."""
+"""``levelfield site``: static leaderboard of experiments."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import typer
 
 
 def site(
-    folder: Annotated[
-        Path, typer.Argument(help="Where experiments lie, such as results/.", show_default=False)
+    directory: Annotated[
+        Path, typer.Argument(help="Directory of experiments, such as results/.", show_default=False)
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where the site goes.")] = Path("site"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Output directory.")] = Path("site"),
 ) -> None:
-    """Write a leaderboard over all experiments of a folder, with a page for each experiment and method."""
-    from levelfield.web import write_site
+    """Build a static leaderboard from a directory of experiments."""
+    from levelfield.reports.web import write_site
 
-    print(f"Site: {write_site(folder, out)}")
+    print(f"Site: {write_site(directory, out)}")

@@ -1,6 +1,7 @@
-"""The experiment file: its schema, its presets, and how it is read."""
+"""Experiment files: schema, presets and loader."""
 
-from levelfield.config._load import build, merge, parse_yaml, preset_names, preset_text, read_preset
+from levelfield.config._load import build, merge, preset_names, preset_text, read_preset
+from levelfield.config._renamed import with_current_keys, with_recorded_keys
 from levelfield.config._schema import (
     RANDOM_TRIALS,
     BatchSpec,
@@ -23,6 +24,7 @@ from levelfield.config._schema import (
     TransformSpec,
     TrunkSpec,
 )
+from levelfield.config._yaml import parse_yaml
 
 __all__ = [
     "RANDOM_TRIALS",
@@ -51,4 +53,6 @@ __all__ = [
     "preset_names",
     "preset_text",
     "read_preset",
+    "with_current_keys",
+    "with_recorded_keys",
 ]

@@ -2,57 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any, get_args
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
+from levelfield.config._renamed import warn_about_old_keys
 from levelfield.config._schema import Experiment
-from levelfield.errors import UsageError, did_you_mean
-
-
-class _Loader(yaml.SafeLoader):
-    """Safe YAML whose ``1e-6`` is a number (YAML 1.1 reads it as text)."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    key: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:float"]
-    for key, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(
-        r"^[-+]?(\d+\.\d*([eE][-+]?\d+)?|\.\d+([eE][-+]?\d+)?|\d+[eE][-+]?\d+|\.(inf|Inf)|\.(nan|NaN))$"
-    ),
-    list("-+0123456789."),
-)
-
-
-def parse_yaml(text: str, *, origin: str) -> Any:
-    """The YAML document ``text``.
-
-    Example:
-        >>> parse_yaml("lr: 1e-6", origin="example")
-        {'lr': 1e-06}
-    """
-    try:
-        return yaml.load(text, Loader=_Loader)
-    except yaml.YAMLError as error:
-        message = " ".join(str(error).split())
-        raise UsageError(f"{origin} is not valid YAML: {message}") from error
+from levelfield.config._yaml import MAX_CHARACTERS, parse_yaml
+from levelfield.core.errors import UsageError, did_you_mean
 
 
 def load(path: Path, overrides: tuple[str, ...] = ()) -> Experiment:
     """See :meth:`Experiment.load`."""
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open(encoding="utf-8") as file:
+            text = file.read(MAX_CHARACTERS + 1)  # not more: it may be any file
     except FileNotFoundError as error:
         raise UsageError(f"experiment file {path} does not exist; check the path") from error
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a NUL in the path
         raise UsageError(f"experiment file {path} cannot be read: {error}") from error
     values = parse_yaml(text, origin=str(path))
     if not isinstance(values, dict):
@@ -66,12 +36,13 @@ def load(path: Path, overrides: tuple[str, ...] = ()) -> Experiment:
 
 
 def build(values: Mapping[str, Any], overrides: tuple[str, ...] = (), *, origin: str) -> Experiment:
-    """Lay ``values`` over their preset, apply ``overrides``, validate."""
+    """Merge ``values`` into their preset, apply ``overrides``, and validate."""
     merged = dict(values)
     for override in overrides:
         merged = merge(merged, parse_override(override))
     if merged.get("preset") is not None:
         merged = _over_preset(str(merged["preset"]), merged)
+    warn_about_old_keys(merged)
     try:
         return Experiment.model_validate(merged)
     except ValidationError as error:
@@ -79,7 +50,7 @@ def build(values: Mapping[str, Any], overrides: tuple[str, ...] = (), *, origin:
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """``over`` laid over ``base``: mappings merge at every depth, everything else is replaced.
+    """Return ``base`` with the values of ``over``: mappings merge at every depth, other values are replaced.
 
     A section that names another plug-in replaces the section: the old one's options are not the new one's.
 
@@ -122,30 +93,30 @@ def parse_override(text: str) -> dict[str, Any]:
 
 
 def preset_names() -> list[str]:
-    """The presets that come with the package."""
+    """Return the presets that come with the package."""
     folder = resources.files("levelfield.config") / "presets"
     return sorted(item.name.removesuffix(".yaml") for item in folder.iterdir() if item.name.endswith(".yaml"))
 
 
 def preset_text(name: str) -> str:
-    """The YAML of a preset, with its comments (they say where each value comes from)."""
+    """Return the YAML of a preset, with its comments (they say where each value comes from)."""
     if name not in preset_names():
         raise UsageError(f'unknown preset "{name}"{did_you_mean(name, preset_names())}')
     return (resources.files("levelfield.config") / "presets" / f"{name}.yaml").read_text(encoding="utf-8")
 
 
 def read_preset(name: str) -> dict[str, Any]:
-    """A preset's values; a preset may itself build on another one."""
+    """Return a preset's values; a preset may itself build on another one."""
     values: dict[str, Any] = parse_yaml(preset_text(name), origin=f"preset {name}")
     base = values.pop("preset", None)
     return merge(read_preset(base), values) if base else values
 
 
 def _over_preset(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """``values`` laid over a preset and over those of its ``when`` rules that fit.
+    """Return a preset, changed by its ``when`` rules that match and then by ``values``.
 
     A rule ``{if: {dataset: sop, trunk: resnet50}, set: {...}}`` fits if the experiment names these plug-ins;
-    later rules lie over earlier ones, and the user's own values over all of them.
+    later rules override earlier ones, and the user's own values override all rules.
     """
     preset = read_preset(name)
     rules = preset.pop("when", [])
@@ -165,7 +136,7 @@ def _named(section: Any) -> str | None:
 
 
 def _explain(error: ValidationError, values: Mapping[str, Any]) -> str:
-    """The first key with a problem as one line; the other keys are counted."""
+    """Return the first key with a problem as one line; the other keys are counted."""
     problems: dict[str, list[Any]] = {}
     for problem in error.errors(include_url=False):
         problems.setdefault(_key_of(problem, values), []).append(problem)
@@ -184,7 +155,7 @@ def _explain(error: ValidationError, values: Mapping[str, Any]) -> str:
 
 
 def _key_of(problem: Any, values: Any) -> str:
-    """The key as the user wrote it; what pydantic appends names an alternative of its type."""
+    """Return the key as the user wrote it; what pydantic appends names an alternative of its type."""
     path = []
     for part in problem["loc"]:
         if isinstance(values, Mapping) and (part in values or problem["type"] == "missing"):
@@ -198,7 +169,7 @@ def _key_of(problem: Any, values: Any) -> str:
 
 
 def _fields_at(location: tuple[int | str, ...]) -> list[str]:
-    """The keys that the schema knows at ``location``."""
+    """Return the keys that the schema knows at ``location``."""
     model: type[BaseModel] = Experiment
     for part in location:
         if isinstance(part, int):

@@ -1,4 +1,4 @@
-"""Unpacking an archive that may be hostile: nothing outside the folder, no links, no bombs."""
+"""Safe unpacking of untrusted archives: no paths outside the target, no links, no archive bombs."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from levelfield.errors import RunError
+from levelfield.core.errors import RunError
 
 MAX_MEMBERS = 20_000_000
-MAX_RATIO = 20  # images hardly shrink in an archive; a bomb grows a thousandfold
+MAX_RATIO = 20  # images hardly compress; archive bombs grow a thousandfold
 MIN_BUDGET = 1 << 28
 _SUFFIXES = (".tgz", ".tar.gz", ".tar", ".zip", ".tar.bz2", ".tar.xz")
 
 
 class ArchiveError(RunError):
-    """An archive that is damaged, or that must not be unpacked."""
+    """Raised for a damaged or unsafe archive."""
 
 
 def is_archive(file: Path) -> bool:
-    """Whether the name is that of an archive.
+    """Return whether the file name has the suffix of an archive.
 
     Example:
         >>> is_archive(Path("images.tgz")), is_archive(Path("list.txt"))
@@ -33,51 +33,56 @@ def is_archive(file: Path) -> bool:
 
 
 def unpack(archive: Path, into: Path) -> list[Path]:
-    """Unpack ``archive`` into the folder ``into`` and return where its files are now.
+    """Unpack ``archive`` into the directory ``into`` and return the paths of the unpacked files.
 
-    Every member is checked before it is written, into a folder beside ``into``; only when all of them are
-    there are they moved to their places. A refused archive leaves nothing behind.
+    Every member is checked, then written to a temporary directory inside ``into``. The files are moved to
+    their final paths when all of them are unpacked. A rejected archive leaves no files behind.
 
     Raises:
-        ArchiveError: A member leads out of the folder, is a link or a device, the whole would be larger than
-            an archive of this size can honestly be, or the archive is damaged.
-        RunError: The disk is full, or not to be written to.
+        ArchiveError: A member has a path outside the target, is a link or a device, the total size is more
+            than ``MAX_RATIO`` times the archive's size, or the archive is damaged.
+        RunError: The disk is full or read-only.
     """
-    waiting = into / f".unpacking-{archive.name}"
+    staging = into / f".unpacking-{archive.name}"
     try:
-        shutil.rmtree(waiting, ignore_errors=True)
-        waiting.mkdir(parents=True)
+        shutil.rmtree(staging, ignore_errors=True)
+        staging.mkdir(parents=True)
         try:
-            _unpack(archive, waiting)
-            return _move(waiting, into)
+            _unpack(archive, staging)
+            return _move(staging, into)
         finally:
-            shutil.rmtree(waiting, ignore_errors=True)
+            shutil.rmtree(staging, ignore_errors=True)
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
         raise _damaged(archive, error) from error
     except OSError as error:
-        if error.errno is None:  # gzip's and lzma's way of saying that the data are damaged
+        if error.errno is None:  # gzip and lzma raise this for damaged data
             raise _damaged(archive, error) from error
         raise RunError(
-            f"cannot unpack {archive.name} into {into}: {error.strerror}; make room and try again"
+            f"cannot unpack {archive.name} into {into}: {error.strerror}; free some space and try again"
         ) from error
 
 
 def _damaged(archive: Path, error: Exception) -> ArchiveError:
     reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(":")
-    return ArchiveError(f"{archive} is damaged ({reason}); remove it and fetch it again")
+    return ArchiveError(f"{archive} is damaged ({reason}); delete it and fetch it again")
 
 
-def _unpack(archive: Path, waiting: Path) -> None:
+def _unsafe(archive: Path, problem: str) -> ArchiveError:
+    return ArchiveError(f"{archive} is not unpacked: {problem}; get it from another source")
+
+
+def _unpack(archive: Path, staging: Path) -> None:
     budget = max(MIN_BUDGET, MAX_RATIO * archive.stat().st_size)
     for count, (name, size, source) in enumerate(_members(archive), 1):
         budget -= size
         if budget < 0 or count > MAX_MEMBERS:
             raise ArchiveError(
-                f"{archive} unpacks to more than {MAX_RATIO} times its size; refused as a bomb"
+                f"{archive} unpacks to more than {MAX_RATIO} times its size, as archive bombs do; "
+                "get it from another source"
             )
-        target = waiting / name
+        target = staging / name
         if target.exists():
-            raise ArchiveError(f"{archive} holds {name} twice; refused")
+            raise _unsafe(archive, f"it contains {name} twice")
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("xb") as stream:
             shutil.copyfileobj(source, stream)
@@ -86,14 +91,14 @@ def _unpack(archive: Path, waiting: Path) -> None:
 
 
 def _members(archive: Path) -> Iterator[tuple[PurePosixPath, int, IO[bytes]]]:
-    """Name, size and content of each file; folders are made as they are needed."""
+    """Yield name, size and content of each file in the archive."""
     if archive.name.lower().endswith(".zip"):
         with zipfile.ZipFile(archive) as packed:
             for entry in packed.infolist():
                 kind = entry.external_attr >> 28
-                if kind not in {0, 4, 8}:  # by the Unix mode: unknown, folder, file
-                    raise ArchiveError(f"{archive}: {entry.filename} is a link or a device; refused")
-                name = _safe(archive, entry.filename)
+                if kind not in {0, 4, 8}:  # Unix mode: unknown, directory, file
+                    raise _unsafe(archive, f"{entry.filename} is a link or a device")
+                name = _check_path(archive, entry.filename)
                 if not entry.is_dir():
                     with packed.open(entry) as source:
                         yield name, entry.file_size, source
@@ -101,20 +106,20 @@ def _members(archive: Path) -> Iterator[tuple[PurePosixPath, int, IO[bytes]]]:
     with tarfile.open(archive) as stream:
         for member in stream:
             if not (member.isreg() or member.isdir()):
-                raise ArchiveError(f"{archive}: {member.name} is a link or a device; refused")
-            name = _safe(archive, member.name)
+                raise _unsafe(archive, f"{member.name} is a link or a device")
+            name = _check_path(archive, member.name)
             content = stream.extractfile(member) if member.isreg() else None
             if content is not None:
                 yield name, member.size, content
         while stream.fileobj is not None and stream.fileobj.read(1 << 20):
-            pass  # to the very end, where gzip keeps its checksum
+            pass  # read to the end: gzip stores its checksum there
 
 
-def _safe(archive: Path, name: str) -> PurePosixPath:
-    """The member's path if it stays inside the folder; backslashes and drives count, as on Windows."""
+def _check_path(archive: Path, name: str) -> PurePosixPath:
+    """Return the path of a member; raise if it is outside the target on Unix or Windows."""
     path = PurePosixPath(name.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts or ":" in name or "\0" in name:
-        raise ArchiveError(f"{archive}: the member {name!r} leads out of the folder; refused")
+        raise _unsafe(archive, f"the path of member {name!r} is outside the target directory")
     return path
 
 

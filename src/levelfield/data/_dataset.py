@@ -1,7 +1,8 @@
-"""What a dataset is: images, labels in class order, and a card."""
+"""Dataset types: images, labels in class order, and a card."""
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -9,41 +10,41 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from levelfield.errors import UsageError
+from levelfield.core.errors import UsageError
+from levelfield.core.registry import Card
 from levelfield.records import PluginIdentity
-from levelfield.registry import Card
 
 Rows = npt.NDArray[np.int64]
-QUERY, GALLERY = 1, 2  # the bits of Dataset.roles
+QUERY, GALLERY = 1, 2  # bits of Dataset.roles
 
 
 class Images(Protocol):
-    """A sequence of decoded images. Reading never depends on anything but the row."""
+    """Sequence of decoded images. The result of a read depends on the row only."""
 
     def __len__(self) -> int:
-        """How many images there are."""
+        """Return the number of images."""
         ...
 
     def read(self, row: int) -> Tensor:
-        """Image ``row`` as a uint8 tensor of shape C x H x W (RGB, or one channel)."""
+        """Return image ``row`` as a uint8 tensor of shape C x H x W (RGB, or one channel)."""
         ...
 
     def select(self, rows: Rows) -> Images:
-        """A sequence of just these rows, in this order, that holds no way to reach the others."""
+        """Return the images of these rows, in this order; the result must not give access to other rows."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Download:
-    """A file of a dataset that can be fetched.
+    """Downloadable file of a dataset.
 
     Attributes:
-        urls: Where it lies; tried in this order.
-        file: Its name, below the dataset's root.
-        md5: Its checksum as published or as widely used; empty if none is known.
-        md5_url: Where the publisher keeps the checksum, for files too many to list theirs here.
-        into: The folder, below the root, that an archive is unpacked into.
-        part: The part of the dataset that it belongs to; parts can be fetched one by one.
+        urls: Addresses, tried in this order.
+        file: Target path, relative to the dataset's root.
+        md5: Published or widely used checksum; empty if none is known.
+        md5_url: Address of the publisher's checksum file, for datasets with many files.
+        into: Directory that an archive is unpacked into, relative to the root.
+        part: Part of the dataset; parts can be fetched separately.
     """
 
     urls: tuple[str, ...]
@@ -56,40 +57,48 @@ class Download:
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetCard(Card):
-    """A dataset's card: where it comes from and under which terms.
+    """Card of a dataset: source, license and downloads.
 
-    ``by_hand`` says how to get what cannot be fetched automatically. ``pictures_may_be_shown`` is False where
-    the terms forbid to pass on even small copies: reports then show none.
+    Attributes:
+        license: License or terms of use, as text.
+        source: Address of the official source.
+        citation: Reference of the paper.
+        downloads: Files that can be fetched automatically.
+        manual_download: Instructions for files that cannot be fetched automatically.
+        images_may_be_shown: Whether reports may include thumbnails; False where the terms forbid copies.
     """
 
-    licence: str = ""
+    license: str = ""
     source: str = ""
     citation: str = ""
     downloads: tuple[Download, ...] = ()
-    by_hand: str = ""
-    pictures_may_be_shown: bool = True
+    manual_download: str = ""
+    images_may_be_shown: bool = True
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Images with labels.
+    """Images with labels, and the official split if there is one.
 
     Attributes:
-        name: The registered name.
-        images: The decoded images; row i belongs to ``labels[i]``.
+        name: Registered name.
+        images: Decoded images; image i has the label ``labels[i]``.
         labels: int64 array of shape (N,), class ids 0..C-1 **in class order** (the order in which
             split plans cut the classes).
         class_names: One name per class id.
-        is_test: bool array of shape (N,): the official test samples, where the dataset has an official
-            split; None where split plans may choose.
-        roles: For sets whose test queries and gallery differ: int8 array of shape (N,), 0 = neither,
+        is_test: bool array of shape (N,): official test samples; None if the dataset has no official split
+            and split plans may choose.
+        roles: For datasets with separate test queries and gallery: int8 array of shape (N,), 0 = neither,
             1 = query, 2 = gallery, 3 = both; None if every test image is both.
-        is_validation: bool array of shape (N,): the official validation samples; None where there are none.
-        fingerprint: A hash of what the images and labels are (not of where they lie).
-        notes: What a user should know of how the set was read, one sentence each.
-        row_numbers: int64 array of shape (N,): which rows of the set that ``fingerprint`` names these are.
-            Fingerprint and row numbers together say which images a part of a dataset holds. None means all.
-        made_from: The plug-in and the options that it was loaded with; :func:`levelfield.data.load` sets it.
+        is_validation: bool array of shape (N,): official validation samples; None if there are none.
+        fingerprint: Digest of the images and labels; independent of local paths.
+        notes: Remarks for the user about how the dataset was read, one sentence each.
+        row_numbers: int64 array of shape (N,): row numbers in the dataset that ``fingerprint`` identifies.
+            Fingerprint and row numbers together identify the images of a selection. None means all rows.
+        made_from: Plug-in and options that the dataset was loaded with; set by :func:`levelfield.data.load`.
+        digests: uint8 array of shape (N, 32): SHA-256 of each image, as a file or as pixels; None if they are
+            not known. Two images with one digest are the same image.
+        official: True for a published list of files, whose fingerprint covers file names and sizes only.
     """
 
     name: str
@@ -103,12 +112,14 @@ class Dataset:
     notes: tuple[str, ...] = field(default=())
     row_numbers: Rows | None = None
     made_from: PluginIdentity | None = None
+    digests: npt.NDArray[np.uint8] | None = None
+    official: bool = False
 
     def __post_init__(self) -> None:
         if len(self.images) != len(self.labels):
             raise UsageError(
                 f"dataset {self.name}: {len(self.images)} images but {len(self.labels)} labels; "
-                "the two must be of the same length"
+                "give one label per image"
             )
 
     def __len__(self) -> int:
@@ -116,17 +127,27 @@ class Dataset:
 
     @property
     def num_classes(self) -> int:
-        """How many classes have a name, whether or not a sample is left of them."""
+        """Number of class names, including classes without samples."""
         return len(self.class_names)
 
+    @property
+    def content(self) -> str:
+        """Digest of the content of all images, in order; empty if ``digests`` are not known.
+
+        The fingerprint of an official dataset does not cover contents, so features, stores and checks of an
+        experiment's data use this digest besides the fingerprint.
+        """
+        return "" if self.digests is None else hashlib.sha256(self.digests.tobytes()).hexdigest()
+
     def select(self, rows: Rows) -> Dataset:
-        """The dataset of just these rows; class ids and names stay as they are."""
+        """Return the dataset of these rows; class ids and names are unchanged."""
         numbers = np.arange(len(self)) if self.row_numbers is None else self.row_numbers
         return replace(
             self,
             images=self.images.select(rows),
             labels=self.labels[rows],
             row_numbers=numbers[rows],
+            digests=None if self.digests is None else self.digests[rows],
             is_test=None if self.is_test is None else self.is_test[rows],
             roles=None if self.roles is None else self.roles[rows],
             is_validation=None if self.is_validation is None else self.is_validation[rows],

@@ -1,4 +1,4 @@
-"""Downloading one file: resumable, and checked before it gets its name."""
+"""Resumable download of one file, with a checksum check before the final rename."""
 
 from __future__ import annotations
 
@@ -8,105 +8,114 @@ import os
 import re
 import shutil
 import ssl
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
-from levelfield.errors import RunError, UsageError
-from levelfield.files import flush_folder
+from levelfield.core.errors import RunError, UsageError
+from levelfield.core.files import sync_directory
 
-Progress = Callable[[int, int], None]  # bytes there so far, and of the whole file (0 if unknown)
+Progress = Callable[[int, int], None]  # bytes downloaded, total bytes (0 if unknown)
 _CHUNK = 1 << 20
-_TIMEOUT = 60  # seconds without a byte
+_TIMEOUT = 60  # seconds without data
+_SLOWEST = 100  # bytes per second, on the mean of this time
 
 
 class UnreachableError(RunError):
-    """No address of a file gave it."""
+    """Raised if no address of a file could be downloaded."""
 
 
 class ChecksumError(RunError):
-    """A file that is not the one that was asked for."""
+    """Raised if a downloaded file does not match its checksum."""
 
 
-_BROKEN = (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError, ssl.SSLError)
+_CONNECTION_ERRORS = (
+    urllib.error.URLError,
+    http.client.HTTPException,
+    TimeoutError,
+    ConnectionError,
+    ssl.SSLError,
+)
 
 
 class _RefusedError(Exception):
-    """The server said no, and would say so again: another address may do."""
+    """Permanent refusal by a server; the next address is tried."""
 
 
 def download(
     urls: Sequence[str], target: Path, *, md5: str = "", progress: Progress = lambda done, total: None
 ) -> None:
-    """Fetch ``target`` from the first of ``urls`` that has it.
+    """Download ``target`` from the first of ``urls`` that works.
 
-    The bytes go to a file of the same name with ``.part``, which a second call goes on with; the target
-    gets its name once it is whole and has the checksum ``md5``. Where none is known, nothing is resumed.
+    Data are written to a file with the suffix ``.part``, which a later call resumes. The file is renamed when
+    it is complete and matches ``md5``. Without ``md5`` a download starts again from the beginning.
 
     Raises:
-        UnreachableError: No server answered, or the connection broke (what came so far is kept).
-        RunError: The disk is full, or not to be written to.
-        ChecksumError: The whole file is not the right one; it is removed.
+        UnreachableError: No server answered, or the connection broke; the partial file is kept.
+        RunError: The disk is full or read-only.
+        ChecksumError: The file does not match ``md5``; it is deleted.
     """
     part = target.with_name(target.name + ".part")
     reasons = []
     for url in urls:
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            if not md5:  # without a checksum nobody would notice that the two halves are of two editions
+            if not md5:  # a resumed file could mix two editions, unnoticed without a checksum
                 part.unlink(missing_ok=True)
             _fetch(url, part, progress)
         except _RefusedError as error:
             reasons.append(f"{url}: {error}")
             continue
-        except _BROKEN as error:
-            reasons.append(f"{url}: {getattr(error, 'reason', None) or error}{_kept(part)}")
+        except _CONNECTION_ERRORS as error:
+            reasons.append(f"{url}: {getattr(error, 'reason', None) or error}{_kept_size(part)}")
             continue
         except OSError as error:
             raise RunError(
-                f"cannot write {part}: {error.strerror or error}{_kept(part)}; make room and try again"
+                f"cannot write {part}: {error.strerror or error}{_kept_size(part)}; "
+                "free some space and try again"
             ) from error
         verify(part, md5)
         part.replace(target)
-        flush_folder(target.parent)
+        sync_directory(target.parent)
         return
     raise UnreachableError(
-        f"cannot fetch {target.name} ({'; '.join(reasons)}); give the command again to go on"
+        f"cannot fetch {target.name} ({'; '.join(reasons)}); run the command again to resume"
     )
 
 
 def verify(file: Path, md5: str) -> None:
-    """Remove ``file`` and raise ChecksumError if it does not have the checksum; nothing if none is known."""
+    """Delete ``file`` and raise ChecksumError if it does not match ``md5``; an empty ``md5`` matches."""
     if md5 and (found := md5_of(file)) != md5:
         file.unlink()
         raise ChecksumError(
             f"{file.name} has the checksum {found} instead of {md5}, so it is damaged or another edition; "
-            "it was removed: fetch it again"
+            "it was deleted: fetch it again"
         )
 
 
 def md5_of(file: Path) -> str:
-    """The MD5 checksum of a file: against accidents, as the datasets' publishers use it."""
+    """Return the MD5 checksum of a file; it detects accidental damage, not tampering."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 
 
 def read_text(url: str) -> str:
-    """A small text file from the web."""
+    """Return the content of a small text file on the web."""
     try:
         with _open(url, 0) as response:
             return response.read(_CHUNK).decode(errors="replace")
     except (_RefusedError, OSError, http.client.HTTPException) as error:
-        raise RunError(f"cannot fetch {url}: {error}; give the command again") from error
+        raise RunError(f"cannot fetch {url}: {error}; check the network and run the command again") from error
 
 
 def _fetch(url: str, part: Path, progress: Progress) -> None:
     have = part.stat().st_size if part.exists() else 0
     with _open(url, have) as response:
         start, total = _range(response, have)
-        _refuse_full_disk(part, total - start)
+        _check_disk_space(part, total - start)
         with part.open("r+b" if part.exists() else "wb") as stream:
             stream.truncate(start)
             stream.seek(start)
@@ -117,19 +126,35 @@ def _fetch(url: str, part: Path, progress: Progress) -> None:
         raise ConnectionError(f"the connection ended after {done:,} of {total:,} bytes")
 
 
+class _SafeRedirects(urllib.request.HTTPRedirectHandler):
+    """Follow redirects to http and https addresses, but not from https to http."""
+
+    def redirect_request(  # noqa: PLR0917 - as in the base class
+        self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> Any:
+        """Return the request for the new address."""
+        allowed = ("https://",) if req.full_url.lower().startswith("https://") else ("http://", "https://")
+        if not newurl.lower().startswith(allowed):
+            raise _RefusedError(f"it redirects to {newurl[:200]}, which is not fetched")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+_opener = urllib.request.build_opener(_SafeRedirects)
+
+
 def _open(url: str, have: int) -> http.client.HTTPResponse:
     if not url.startswith(("http://", "https://")):
-        raise UsageError(f"only http and https addresses can be fetched, got {url}")
-    # Some servers compress text on the way, which would break sizes and checksums.
+        raise UsageError(f"{url} cannot be fetched; give an http or https address")
+    # Compressed responses would break sizes and checksums.
     headers = {"User-Agent": "levelfield", "Accept-Encoding": "identity"}
     if have:
         headers["Range"] = f"bytes={have}-"
     try:
-        response: http.client.HTTPResponse = urllib.request.urlopen(
+        response: http.client.HTTPResponse = _opener.open(
             urllib.request.Request(url, headers=headers), timeout=_TIMEOUT
         )
     except urllib.error.HTTPError as error:
-        if error.code == 416 and have:  # nothing lies beyond what we have: whole, or too much
+        if error.code == 416 and have:  # no bytes after ours: the file is complete, or too long
             error.close()
             return _open_whole(url, have, error.headers.get("Content-Range", ""))
         raise _RefusedError(f"HTTP {error.code} {error.reason}") from error
@@ -137,36 +162,46 @@ def _open(url: str, have: int) -> http.client.HTTPResponse:
 
 
 def _open_whole(url: str, have: int, content_range: str) -> http.client.HTTPResponse:
-    """The last byte again if the file is whole, so that its size is confirmed; else from the start."""
+    """Request the last byte if the file is complete, to confirm its size; else request all of it."""
     whole = content_range.endswith(f"/{have}")
     return _open(url, have - 1 if whole else 0)
 
 
 def _range(response: http.client.HTTPResponse, have: int) -> tuple[int, int]:
-    """Where the answer starts, and how long the whole file is (0 if unknown)."""
+    """Return the offset of the response and the total size of the file (0 if unknown)."""
     if response.status == 206:
         match = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", response.headers.get("Content-Range", ""))
         if match is None or int(match[1]) > have:
-            raise _RefusedError("the server answered with another range than was asked for")
+            raise _RefusedError("the server sent a range that was not requested")
         return int(match[1]), 0 if match[2] == "*" else int(match[2])
-    return 0, int(response.headers.get("Content-Length") or 0)
+    length = response.headers.get("Content-Length") or "0"
+    if not (length.isascii() and length.isdigit() and len(length) < 16):
+        raise _RefusedError(f"the server sent the length {length[:40]!r}")
+    return 0, int(length)
 
 
-def _copy(source: IO[bytes], target: IO[bytes], start: int, total: int, progress: Progress) -> int:
+def _copy(
+    source: http.client.HTTPResponse, target: IO[bytes], start: int, total: int, progress: Progress
+) -> int:
     done = start
     progress(done, total)
-    while chunk := source.read(_CHUNK):
+    since, before = time.monotonic(), start
+    while chunk := source.read1(_CHUNK):
         target.write(chunk)
         done += len(chunk)
         progress(done, total)
+        if time.monotonic() - since >= _TIMEOUT:  # each byte restarts the timeout of the connection
+            if done - before < _TIMEOUT * _SLOWEST:
+                raise ConnectionError(f"the server sends less than {_SLOWEST:,} bytes per second")
+            since, before = time.monotonic(), done
     return done
 
 
-def _refuse_full_disk(part: Path, needed: int) -> None:
+def _check_disk_space(part: Path, needed: int) -> None:
     free = shutil.disk_usage(part.parent).free
     if needed > free:
         raise OSError(f"{needed / 1e9:.1f} GB are needed but only {free / 1e9:.1f} GB are free")
 
 
-def _kept(part: Path) -> str:
+def _kept_size(part: Path) -> str:
     return f" ({part.stat().st_size:,} bytes are kept)" if part.exists() else ""

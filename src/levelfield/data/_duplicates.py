@@ -1,7 +1,7 @@
-"""Finding images that are the same, or nearly so, on both sides of the train/test border.
+"""Exact and near duplicates between two sets of images.
 
-Near duplicates are found in two steps: a 128-bit perceptual hash names the candidates, and the correlation
-of small grey pictures confirms them, since a hash alone calls many a plain picture alike.
+Near duplicates are found in two steps. A 128-bit perceptual hash selects candidates. The correlation of small
+gray thumbnails confirms them, because the hash alone matches many plain images.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from PIL import Image
 
 from levelfield.data._dataset import Rows
 
-MAX_BITS = 16  # of 128 that may differ; unlike photographs differ in 35 and more
+MAX_BITS = 16  # bits of 128 that may differ; unrelated images differ in 35 or more
 MIN_CORRELATION = 0.95
 _THUMBNAIL = 16
 _BLOCK = 512  # rows compared at a time
@@ -25,58 +25,58 @@ Pixels = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
-class Print:
-    """What is kept of one image: a hash of its pixels, its perceptual hash, and a small grey picture."""
+class ImageSignature:
+    """Hashes of one image: a hash of its pixels, a perceptual hash, and a small gray thumbnail."""
 
     exact: bytes
     perceptual: npt.NDArray[np.float32]
     thumbnail: npt.NDArray[np.float32]
 
 
-def print_of(pixels: Pixels) -> Print:
-    """The print of an image (uint8, H x W x C).
+def compute_signature(pixels: Pixels) -> ImageSignature:
+    """Return the signature of an image (uint8, H x W x C).
 
     Example:
-        >>> print_of(np.zeros((9, 9, 3), dtype=np.uint8)).perceptual.shape
+        >>> compute_signature(np.zeros((9, 9, 3), dtype=np.uint8)).perceptual.shape
         (128,)
     """
-    from scipy.fft import dctn  # takes long to import, and every registry look-up passes by here
+    from scipy.fft import dctn  # slow to import, and every registry lookup imports this module
 
     exact = hashlib.blake2b(repr(pixels.shape).encode() + pixels.tobytes(), digest_size=16).digest()
-    grey = Image.fromarray(pixels.squeeze()).convert("L")
-    slopes = np.asarray(grey.resize((9, 8), Image.Resampling.BOX), dtype=np.int16)
-    fine = np.asarray(grey.resize((32, 32), Image.Resampling.BOX), dtype=np.float64)
+    gray = Image.fromarray(pixels.squeeze()).convert("L")
+    slopes = np.asarray(gray.resize((9, 8), Image.Resampling.BOX), dtype=np.int16)
+    fine = np.asarray(gray.resize((32, 32), Image.Resampling.BOX), dtype=np.float64)
     waves = dctn(fine, norm="ortho")[:8, :8].ravel()
     bits = np.concatenate([np.diff(slopes, axis=1).ravel() > 0, waves > np.median(waves[1:])])
-    small = np.asarray(grey.resize((_THUMBNAIL,) * 2, Image.Resampling.BOX), dtype=np.float32).ravel()
+    small = np.asarray(gray.resize((_THUMBNAIL,) * 2, Image.Resampling.BOX), dtype=np.float32).ravel()
     small = small - small.mean()
-    return Print(
+    return ImageSignature(
         exact=exact,
         perceptual=np.where(bits, np.float32(1), np.float32(-1)),
         thumbnail=small / max(float(np.linalg.norm(small)), 1e-6),
     )
 
 
-def exact_groups(prints: list[Print]) -> list[list[int]]:
-    """Groups of two or more images with the very same pixels, by their numbers."""
+def group_exact_duplicates(signatures: list[ImageSignature]) -> list[list[int]]:
+    """Return groups of two or more images with identical pixels, as indices into ``signatures``."""
     groups: dict[bytes, list[int]] = defaultdict(list)
-    for number, print_ in enumerate(prints):
-        groups[print_.exact].append(number)
+    for number, signature in enumerate(signatures):
+        groups[signature.exact].append(number)
     return [group for group in groups.values() if len(group) > 1]
 
 
-def near_pairs(prints: list[Print], one: Rows, other: Rows) -> list[tuple[int, int]]:
-    """Pairs of an image of ``one`` and one of ``other`` that look nearly the same but differ somewhere."""
+def find_near_duplicates(signatures: list[ImageSignature], one: Rows, other: Rows) -> list[tuple[int, int]]:
+    """Return pairs of an image in ``one`` and an image in ``other`` that look alike but are not identical."""
     if not len(one) or not len(other):
         return []
-    hashes = np.stack([print_.perceptual for print_ in prints])  # 1 and -1 for the bits
+    hashes = np.stack([signature.perceptual for signature in signatures])  # bits as 1 and -1
     pairs = []
     for start in range(0, len(one), _BLOCK):
         block = one[start : start + _BLOCK]
-        agree = hashes[block] @ hashes[other].T  # bits that agree less bits that differ
+        agree = hashes[block] @ hashes[other].T  # equal bits minus different bits
         for left, right in zip(*np.nonzero(agree >= hashes.shape[1] - 2 * MAX_BITS), strict=True):
             a, b = int(block[left]), int(other[right])
-            same = prints[a].exact == prints[b].exact
-            if not same and float(prints[a].thumbnail @ prints[b].thumbnail) >= MIN_CORRELATION:
+            same = signatures[a].exact == signatures[b].exact
+            if not same and float(signatures[a].thumbnail @ signatures[b].thumbnail) >= MIN_CORRELATION:
                 pairs.append((a, b))
     return pairs

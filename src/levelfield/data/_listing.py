@@ -1,37 +1,43 @@
-"""From a list of files to a dataset: find the folder, check that the files are there, name what they are."""
+"""Datasets from file lists: find the root, read tables, check files, compute the fingerprint."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from levelfield.core.errors import UsageError
+from levelfield.data._content import hash_files
 from levelfield.data._dataset import Dataset
-from levelfield.data._files import FileImages
-from levelfield.errors import UsageError
+from levelfield.data._image_files import FileImages
 
 Flags = npt.NDArray[np.bool_]
 
 
 def find_root(name: str, root: str | Path, *, folder: str, marker: str) -> Path:
-    """The folder that holds ``marker``: ``root`` itself, or ``folder`` below it."""
+    """Return the folder that contains ``marker``: ``root`` itself, or its subfolder ``folder``."""
     given = Path(root)
     for candidate in (given, given / folder):
         if (candidate / marker).exists():
             return candidate
     raise UsageError(
         f"{name}: found neither {given / marker} nor {given / folder / marker}; "
-        f"run `levelfield data fetch {name} --root {given}`, or set root to where the dataset lies"
+        f"run `levelfield data fetch {name} --root {given}`, or set root to the folder of the dataset"
     )
 
 
 def read_table(file: Path, columns: int, *, skip: int = 0, last: bool = False) -> list[list[str]]:
-    """The lines of a text file as ``columns`` fields apart by blanks, the first ``skip`` left out.
+    """Return the lines of a text file, each split at spaces into ``columns`` fields.
 
-    Surplus blanks belong to the last field if ``last`` is set: class names may hold some.
+    Args:
+        file: UTF-8 text file.
+        columns: Number of fields per line.
+        skip: Number of header lines to skip.
+        last: Whether the last field may contain spaces, such as a class name.
     """
     try:
         lines = file.read_text(encoding="utf-8").splitlines()[skip:]
@@ -50,12 +56,12 @@ def read_table(file: Path, columns: int, *, skip: int = 0, last: bool = False) -
             )
         table.append(fields)
     if not table:
-        raise UsageError(f"{file} has no entries; fetch the dataset again")
+        raise UsageError(f"{file} is empty; fetch the dataset again")
     return table
 
 
-def whole_number(text: str, file: Path) -> int:
-    """``text`` as a number, or an error that names the file."""
+def parse_integer(text: str, file: Path) -> int:
+    """Return ``text`` as an integer; raise UsageError with the name of the file if it is not one."""
     try:
         return int(text)
     except ValueError as error:
@@ -63,7 +69,7 @@ def whole_number(text: str, file: Path) -> int:
 
 
 def class_ids(keys: Sequence[int] | Sequence[str], order: Sequence[int] | Sequence[str]) -> list[int]:
-    """The position of every key in ``order``, which holds each of them once.
+    """Return the position of every key in ``order``, which contains each key once.
 
     Example:
         >>> class_ids(["b", "a", "b"], ["a", "b"])
@@ -84,22 +90,25 @@ def from_files(
     is_validation: Flags | None = None,
     roles: npt.NDArray[np.int8] | None = None,
     notes: Sequence[str] = (),
+    official: bool = False,
 ) -> Dataset:
-    """A dataset of image files; UsageError if some are missing.
+    """Return a dataset of image files; raise UsageError if some are missing.
 
-    The fingerprint covers names, sizes, labels and the official split, not the bytes of every file: reading
-    gigabytes at every start would take too long, and another edition of a set differs in its sizes.
+    The fingerprint covers file names, the content of every file, labels and the official split. Files are
+    read once and their digests remembered; see :mod:`levelfield.data._content`.
 
     Args:
-        name: The name that the dataset is registered under.
-        root: The folder that ``paths`` are relative to.
+        name: Registered name of the dataset.
+        root: Folder that relative paths start from.
         paths: N paths of image files, relative or absolute.
         labels: N class ids in 0..C-1, in class order.
         class_names: One name per class id.
-        is_test: See :class:`levelfield.data.Dataset`, as the arguments after it.
-        is_validation: See there.
-        roles: See there.
-        notes: See there.
+        is_test: See :class:`levelfield.data.Dataset`.
+        is_validation: See :class:`levelfield.data.Dataset`.
+        roles: See :class:`levelfield.data.Dataset`.
+        notes: See :class:`levelfield.data.Dataset`.
+        official: True for a published list of files: the fingerprint covers file sizes instead of contents,
+            so that it is the same as in earlier records. The contents are in ``digests`` either way.
 
     Example:
         >>> import tempfile
@@ -113,26 +122,23 @@ def from_files(
     """
     ids = np.fromiter(labels, dtype=np.int64, count=len(paths))
     digest = hashlib.sha256()
-    missing = []
-    for path in paths:
-        file = root / path
-        try:
-            size = file.stat().st_size
-        except OSError:
-            missing.append(path)
-            continue
-        # An absolute path says where a file lies; only its name says what it is.
-        digest.update(f"{file.name if Path(path).is_absolute() else path}\0{size}\n".encode())
-    if missing:
+    contents = hash_files(root, paths)
+    if contents.missing:
         raise UsageError(
-            f"{name}: {len(missing)} of {len(paths)} files are missing below {root}, such as {missing[0]}; "
-            "fetch or unpack the dataset again"
+            f"{name}: {len(contents.missing)} of {len(paths)} files are missing below {root}, such as "
+            f"{paths[contents.missing[0]]}; fetch or unpack the dataset again"
         )
+    sizes = contents.stamps[:, 0].tolist()
+    for row, path in enumerate(paths):
+        # Of an absolute path only the file name counts: the location is local.
+        shown = Path(path).name if os.path.isabs(path) else path  # noqa: PTH117 - quick for a million paths
+        about = sizes[row] if official else contents.digests[row].tobytes().hex()
+        digest.update(f"{shown}\0{about}\n".encode(errors="surrogateescape"))
     for part in (ids, is_test, is_validation, roles):
         digest.update(b"-" if part is None else np.ascontiguousarray(part).tobytes())
     return Dataset(
         name=name,
-        images=FileImages(root, paths),
+        images=FileImages(root, paths, contents),
         labels=ids,
         class_names=tuple(class_names),
         fingerprint=digest.hexdigest(),
@@ -140,4 +146,6 @@ def from_files(
         is_validation=is_validation,
         roles=roles,
         notes=tuple(notes),
+        digests=contents.digests,
+        official=official,
     )

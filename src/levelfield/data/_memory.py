@@ -1,4 +1,4 @@
-"""Datasets that are held in memory: arrays of pixels and labels."""
+"""In-memory datasets: arrays of pixels and labels."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from levelfield.core.errors import UsageError
+from levelfield.data._content import hash_arrays
 from levelfield.data._dataset import Dataset, Rows
-from levelfield.errors import UsageError
 
 
 class MemoryImages:
-    """Images of one size as one uint8 array of shape N x C x H x W.
+    """Images of one size, as a uint8 array of shape N x C x H x W.
 
     Example:
         >>> images = MemoryImages(np.zeros((5, 1, 4, 4), dtype=np.uint8))
@@ -35,11 +36,11 @@ class MemoryImages:
         return len(self._pixels)
 
     def read(self, row: int) -> Tensor:
-        """Image ``row`` as a uint8 tensor C x H x W, the caller's own copy."""
+        """Return a copy of image ``row`` as a uint8 tensor C x H x W."""
         return torch.from_numpy(self._pixels[row].copy())
 
     def select(self, rows: Rows) -> MemoryImages:
-        """A copy of just these rows."""
+        """Return a copy of these rows."""
         return MemoryImages(self._pixels[rows])
 
 
@@ -54,14 +55,14 @@ def from_arrays(
     roles: npt.NDArray[np.int8] | None = None,
     notes: Sequence[str] = (),
 ) -> Dataset:
-    """A dataset of images in memory; its fingerprint covers every pixel, label and mark.
+    """Return an in-memory dataset; its fingerprint covers all pixels, labels, class names and the split.
 
     Args:
-        name: The name that the dataset is registered under.
-        pixels: uint8 array of shape N x C x H x W; grey (C = 1) or RGB (C = 3).
+        name: Registered name of the dataset.
+        pixels: uint8 array of shape N x C x H x W; gray (C = 1) or RGB (C = 3).
         labels: N class ids in 0..C-1, in class order.
         class_names: One name per class id.
-        is_test: See :class:`Dataset`, as ``is_validation``, ``roles`` and ``notes``.
+        is_test: See :class:`Dataset`.
         is_validation: See :class:`Dataset`.
         roles: See :class:`Dataset`.
         notes: See :class:`Dataset`.
@@ -86,4 +87,5 @@ def from_arrays(
         is_validation=is_validation,
         roles=roles,
         notes=tuple(notes),
+        digests=hash_arrays(pixels),
     )

@@ -1,4 +1,4 @@
-"""Checking a dataset: sizes, unreadable files, and the same image on both sides of the train/test border."""
+"""Dataset check: class sizes, unreadable files, and images that are in both development and test."""
 
 from __future__ import annotations
 
@@ -8,28 +8,33 @@ from dataclasses import dataclass
 import numpy as np
 
 from levelfield.data._dataset import Dataset, Rows
-from levelfield.data._duplicates import Print, exact_groups, near_pairs, print_of
-from levelfield.data.store._decode import decode
+from levelfield.data._duplicates import (
+    ImageSignature,
+    compute_signature,
+    find_near_duplicates,
+    group_exact_duplicates,
+)
+from levelfield.data.store._decode import decode_rows
 
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Findings:
-    """What a check found.
+class DatasetFindings:
+    """Result of a dataset check.
 
     Attributes:
-        images: How many images are listed.
-        classes: How many classes have one or more.
-        smallest: The size of the smallest class.
-        median: The size of the median class.
-        largest: The size of the largest class.
-        single: How many classes have one image only, of which nothing can be retrieved.
-        unreadable: Row and reason of each image that cannot be read.
+        images: Number of images.
+        classes: Number of classes with at least one image.
+        smallest: Images in the smallest class.
+        median: Median number of images per class.
+        largest: Images in the largest class.
+        single: Number of classes with a single image; retrieval cannot find a match in them.
+        unreadable: Row and reason of each unreadable image.
         exact_leaks: Pairs (development row, test row) with the same pixels.
         near_leaks: Pairs (development row, test row) that look nearly the same.
         conflicts: Pairs of rows with the same pixels but different labels.
-        copies: How many images repeat an earlier one, wherever they lie.
+        copies: Number of images with the same pixels as an earlier one, in any part.
     """
 
     images: int
@@ -45,34 +50,35 @@ class Findings:
     copies: int
 
     @property
-    def sound(self) -> bool:
-        """Whether every image can be read and none is on both sides of the border."""
+    def passed(self) -> bool:
+        """True if every image is readable and none is in both development and test."""
         return not (self.unreadable or self.exact_leaks or self.near_leaks)
 
 
 def check(
     dataset: Dataset, *, test: Rows, workers: int = 1, progress: Progress = lambda done, total: None
-) -> Findings:
-    """Read every image of ``dataset`` once and look for trouble.
+) -> DatasetFindings:
+    """Read every image of ``dataset`` once and report unreadable, duplicate and conflicting images.
 
     Args:
-        dataset: The dataset.
-        test: The test rows of a split plan; all others are on the development side of the border.
-        workers: How many processes decode.
-        progress: Called with the number of images read and of all.
+        dataset: Dataset to check.
+        test: Test rows of a split plan; all other rows are development rows.
+        workers: Number of decoding processes.
+        progress: Called with the number of images read and the total.
     """
-    rows, prints, unreadable = [], [], []
-    everything = np.arange(len(dataset), dtype=np.int64)
-    for done, (row, result) in enumerate(decode(dataset.images, everything, resize=None, workers=workers), 1):
+    rows, signatures, unreadable = [], [], []
+    all_rows = np.arange(len(dataset), dtype=np.int64)
+    decoded = decode_rows(dataset.images, all_rows, resize=None, workers=workers)
+    for done, (row, result) in enumerate(decoded, 1):
         if isinstance(result, str):
             unreadable.append((row, result))
         else:
             rows.append(row)
-            prints.append(print_of(result))
+            signatures.append(compute_signature(result))
         progress(done, len(dataset))
     sizes = np.unique(dataset.labels, return_counts=True)[1]
-    exact, near, conflicts, copies = _duplicates(dataset, np.array(rows, dtype=np.int64), prints, test)
-    return Findings(
+    exact, near, conflicts, copies = _duplicates(dataset, np.array(rows, dtype=np.int64), signatures, test)
+    return DatasetFindings(
         images=len(dataset),
         classes=len(sizes),
         smallest=int(sizes.min()),
@@ -91,17 +97,17 @@ Pairs = tuple[tuple[int, int], ...]
 
 
 def _duplicates(
-    dataset: Dataset, rows: Rows, prints: list[Print], test: Rows
+    dataset: Dataset, rows: Rows, signatures: list[ImageSignature], test: Rows
 ) -> tuple[Pairs, Pairs, Pairs, int]:
     is_test = np.zeros(len(dataset), dtype=bool)
     is_test[test] = True
     exact, conflicts, copies = [], [], 0
-    for group in exact_groups(prints):
+    for group in group_exact_duplicates(signatures):
         members = rows[group].tolist()
         copies += len(members) - 1
         exact += [(a, b) for a in members for b in members if not is_test[a] and is_test[b]]
         first = members[0]
         conflicts += [(first, b) for b in members[1:] if dataset.labels[b] != dataset.labels[first]]
     development, tested = np.flatnonzero(~is_test[rows]), np.flatnonzero(is_test[rows])
-    near = [(int(rows[a]), int(rows[b])) for a, b in near_pairs(prints, development, tested)]
+    near = [(int(rows[a]), int(rows[b])) for a, b in find_near_duplicates(signatures, development, tested)]
     return tuple(exact), tuple(near), tuple(conflicts), copies

@@ -1,4 +1,4 @@
-"""Fetching a dataset from its official source: download, check, unpack."""
+"""Fetch a dataset from its official source: download, verify, unpack."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from levelfield.core.errors import RunError, UsageError, did_you_mean
+from levelfield.core.files import write_text
 from levelfield.data import registry
 from levelfield.data._archive import is_archive, unpack
 from levelfield.data._dataset import DatasetCard, Download
 from levelfield.data._download import UnreachableError, download, md5_of, read_text
-from levelfield.errors import RunError, UsageError, did_you_mean
-from levelfield.files import write_text
 
-Say = Callable[[str], None]
-Progress = Callable[[str, int, int], None]  # file name, bytes so far, bytes in all (0 if unknown)
+MessageCallback = Callable[[str], None]
+Progress = Callable[[str, int, int], None]  # file name, bytes downloaded, total bytes (0 if unknown)
 
 
-def terms(name: str) -> str:
-    """What a user must know before fetching: licence, source, citation, checksums."""
+def describe_terms(name: str) -> str:
+    """Return license, source, citation and checksums of a dataset as text, for consent before fetching."""
     card = _card(name)
     known = sum(1 for file in card.downloads if file.md5 or file.md5_url)
     checks = f"{known} of {len(card.downloads)} files have a known checksum" if card.downloads else "none"
     lines = [
         f"dataset:   {name}: {card.summary}",
-        f"licence:   {card.licence}",
+        f"license:   {card.license}",
         f"source:    {card.source}",
         f"citation:  {card.citation}",
         f"checksums: {checks}",
@@ -37,24 +37,24 @@ def fetch(
     root: str | Path = "data",
     *,
     parts: tuple[str, ...] = (),
-    say: Say = lambda message: None,
+    message_callback: MessageCallback = lambda message: None,
     progress: Progress = lambda file, done, total: None,
 ) -> None:
     """Download and unpack the dataset ``name`` below ``root``.
 
-    What is there already is kept: a file that is whole, an archive that you put there yourself (its checksum
-    is compared), what has been unpacked before, and the beginning of a broken download.
+    Existing files are reused: complete files, archives that you put there yourself (their checksum is
+    verified), unpacked files, and partial downloads.
 
     Args:
-        name: A dataset that has a source.
-        root: The folder for all datasets.
-        parts: Parts of the dataset, such as "tables" of gldv2; all of them by default.
-        say: Called with a line for each step.
-        progress: Called while a file arrives.
+        name: Dataset with downloads on its card.
+        root: Folder for all datasets.
+        parts: Parts of the dataset, such as "tables" of gldv2. Defaults to all parts.
+        message_callback: Called with one line of text for each step.
+        progress: Called during downloads.
     """
     card = _card(name)
     if not card.downloads:
-        remedy = card.by_hand or f"it needs no download; see {card.source or 'its options'}"
+        remedy = card.manual_download or f"it needs no download; see {card.source or 'its options'}"
         raise UsageError(f"{name} cannot be fetched automatically: {remedy} ({card.source})")
     known = sorted({file.part for file in card.downloads})
     for part in parts:
@@ -64,52 +64,55 @@ def fetch(
         if parts and file.part not in parts:
             continue
         try:
-            _fetch_file(file, Path(root), say, partial(progress, file.file))
+            _fetch_file(file, Path(root), message_callback, partial(progress, file.file))
         except UnreachableError as error:
-            raise RunError(f"{error}{'; or: ' if card.by_hand else ''}{card.by_hand}") from error
+            manual = f"; or: {card.manual_download}" if card.manual_download else ""
+            raise RunError(f"{error}{manual}") from error
 
 
 def _card(name: str) -> DatasetCard:
     return registry[name].card
 
 
-def _fetch_file(file: Download, root: Path, say: Say, progress: Callable[[int, int], None]) -> None:
+def _fetch_file(
+    file: Download, root: Path, message_callback: MessageCallback, progress: Callable[[int, int], None]
+) -> None:
     target = root / file.file
     done = target.with_name(f".{target.name}.unpacked")
-    # It names a file of the archive's: if that is gone, so is what was unpacked.
+    # The marker holds the path of one unpacked file; if that file is missing, unpack again.
     if done.exists() and (root / done.read_text(encoding="utf-8")).exists():
-        say(f"{file.file} is unpacked already")
+        message_callback(f"{file.file} is unpacked already")
         return
     md5 = _checksum(file)
     if target.exists():
-        say(f"{file.file} is there already; checking it")
-        _check_given(target, md5)
+        message_callback(f"{file.file} exists already; checking it")
+        _check_existing(target, md5)
     else:
-        say(f"fetching {file.file}")
+        message_callback(f"fetching {file.file}")
         download(file.urls, target, md5=md5, progress=progress)
     if not md5:
-        say(f"{file.file} has no known checksum; its MD5 is {md5_of(target)}")
+        message_callback(f"{file.file} has no known checksum; its MD5 is {md5_of(target)}")
     if is_archive(target):
-        say(f"unpacking {file.file}")
+        message_callback(f"unpacking {file.file}")
         files = unpack(target, root / file.into)
         write_text(done, files[0].relative_to(root).as_posix() if files else ".")
-        say(f"{len(files):,} files unpacked; {target} is no longer needed")
+        message_callback(f"{len(files):,} files unpacked; {target} is no longer needed")
 
 
 def _checksum(file: Download) -> str:
-    """The known checksum, or the publisher's own file of it (``CHECKSUM  NAME``)."""
+    """Return the known checksum, or the one in the publisher's checksum file (``CHECKSUM  NAME``)."""
     if not file.md5_url:
         return file.md5
     fields = read_text(file.md5_url).split()
     if not fields or len(fields[0]) != 32:
-        raise RunError(f"{file.md5_url} holds no MD5 checksum; give the command again later")
+        raise RunError(f"{file.md5_url} holds no MD5 checksum; run the command again later")
     return fields[0].lower()
 
 
-def _check_given(target: Path, md5: str) -> None:
-    """Unlike a file of our own download, one that was there is the user's: never removed."""
+def _check_existing(target: Path, md5: str) -> None:
+    """Raise RunError if a file that existed before does not match ``md5``; never delete it."""
     if md5 and (found := md5_of(target)) != md5:
         raise RunError(
             f"{target} has the checksum {found} instead of {md5}, so it is damaged or another edition; "
-            "remove it and give the command again"
+            "delete it and run the command again"
         )

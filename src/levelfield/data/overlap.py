@@ -1,7 +1,7 @@
-"""Classes that may be the same on both sides of the train/test border, under two names.
+"""Classes that may be in both training and test under two names.
 
-After RGLDv2-clean (arXiv 2404.01524): landmarks of the test sets were found among the training classes, and
-leaving them out changed the ranking of methods.
+After RGLDv2-clean (arXiv 2404.01524), which found landmarks of the test sets among the training classes.
+Removing them changed the ranking of methods.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ import numpy.typing as npt
 
 from levelfield.data._dataset import Rows
 
-BLOCK = 1024  # test images whose similarities are in memory at once
+BLOCK = 1024  # test images per block of similarities in memory
 
 
 @dataclass(frozen=True)
-class Overlap:
-    """A test class that looks like one training class.
+class ClassOverlap:
+    """Test class that looks like one training class.
 
     Attributes:
         test: Id of the test class.
         train: Id of the training class.
-        share: Of the test class's images, how many have their nearest image in the training class, nearer
-            than any other image of their own class.
-        similarity: Mean cosine of those images to their nearest one.
-        example: Rows of the most alike pair: (test image, training image).
+        share: Fraction of the test class's images whose nearest image is in the training class, nearer than
+            any other image of their own class.
+        similarity: Mean cosine similarity of those images to their nearest image.
+        example: Rows of the most similar pair: (test image, training image).
     """
 
     test: int
@@ -36,21 +36,21 @@ class Overlap:
     example: tuple[int, int]
 
 
-def overlapping_classes(
+def find_overlapping_classes(
     features: npt.NDArray[np.float32], labels: Rows, is_test: npt.NDArray[np.bool_], *, share: float = 0.5
-) -> list[Overlap]:
-    """Test classes of which at least ``share`` of the images belong, by their looks, to one training class.
+) -> list[ClassOverlap]:
+    """Return test classes whose images are mostly nearer to one training class, highest share first.
 
     Args:
-        features: float array (N, D) of a pretrained network.
+        features: float array (N, D), features of a pretrained network.
         labels: int64 array (N,).
         is_test: bool array (N,).
-        share: From which on a pair of classes is named; the surest first.
+        share: Smallest fraction of a test class's images for a pair of classes to be returned.
 
     Example:
         >>> features = np.array([[1, 0], [1, 0.1], [0, 1], [1, 0.05], [0.4, 1.0]], dtype=np.float32)
         >>> labels, is_test = np.array([0, 0, 1, 2, 2]), np.array([False, False, False, True, True])
-        >>> found = overlapping_classes(features, labels, is_test)
+        >>> found = find_overlapping_classes(features, labels, is_test)
         >>> [(pair.test, pair.train, pair.share) for pair in found]
         [(2, 0, 0.5), (2, 1, 0.5)]
     """
@@ -78,7 +78,7 @@ def overlapping_classes(
                 continue
             top = int(np.flatnonzero(alike)[similarity[alike].argmax()])
             found.append(
-                Overlap(
+                ClassOverlap(
                     test=int(test),
                     train=int(train),
                     share=float(alike.sum() / members.sum()),

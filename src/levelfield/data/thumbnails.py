@@ -1,4 +1,4 @@
-"""Small pictures to look at: bytes that a browser understands."""
+"""Thumbnails as WebP bytes, for HTML pages."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from torch import Tensor
 QUALITY = 70
 
 
-def thumbnail(pixels: Tensor, *, side: int) -> bytes:
-    """An image as WebP whose longer side is at most ``side``; smaller images keep their size.
+def encode_thumbnail(pixels: Tensor, *, side: int) -> bytes:
+    """Return an image as WebP bytes with its longer side at most ``side``; smaller images keep their size.
 
     Args:
-        pixels: uint8, C x H x W, of one or three channels.
-        side: In pixels.
+        pixels: uint8 tensor, C x H x W, with one or three channels.
+        side: Largest side, in pixels.
 
     Example:
         >>> import torch
-        >>> picture = thumbnail(torch.zeros(3, 40, 20, dtype=torch.uint8), side=10)
-        >>> Image.open(io.BytesIO(picture)).size
+        >>> encoded = encode_thumbnail(torch.zeros(3, 40, 20, dtype=torch.uint8), side=10)
+        >>> Image.open(io.BytesIO(encoded)).size
         (5, 10)
     """
     image = Image.fromarray(pixels.permute(1, 2, 0).squeeze(-1).cpu().numpy()).convert("RGB")

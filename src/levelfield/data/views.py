@@ -1,10 +1,9 @@
-"""The development view: a dataset without its test images.
+"""Development view: a dataset without its test images.
 
-Training, search and selection see nothing else. The view holds the development images and no reference to
-the full dataset; the test set is opened in ``protocol/guard.py`` alone. This keeps code that is handed a view
-from reading a test image by mistake. It is no lock: code that means to can load the dataset itself. Sets of
-another library (``hf:``, ``torchvision:``) keep that library's object, which knows all images, out of sight
-but within reach.
+Training, search and selection use only this view. It holds no reference to the full dataset. Only
+``protocol/guard.py`` opens the test set. This prevents reading a test image by mistake; it is not access
+control, since any code can load the dataset itself. Datasets of other libraries (``hf:``, ``torchvision:``)
+keep a private reference to the library's object, which contains all images.
 """
 
 from __future__ import annotations
@@ -22,15 +21,18 @@ from levelfield.data.splits import Fold, SplitPlan, create
 
 @dataclass(frozen=True)
 class DevelopmentView:
-    """Training and validation images; ``folds`` hold row numbers into ``dataset``.
+    """Training and validation images, with folds.
 
     Attributes:
-        dataset: The development samples only.
-        folds: The plan's folds, renumbered.
-        fingerprint: Of the whole dataset.
-        description: The plan's sizes in one line.
-        leaky: Whether validation uses test samples (the plan "none"), which every report must say.
-        test_images: How many images were left out for the test.
+        dataset: Development samples only.
+        folds: Folds of the split plan; their rows are row numbers of ``dataset``.
+        fingerprint: Fingerprint of the whole dataset.
+        description: Sizes of the split plan, in one line.
+        leaky: Whether validation uses test samples; every report states it.
+        test_images: Number of test images, which are left out.
+        content: Digest of the content of all images of the whole dataset; empty if it is not known.
+        official: Whether the dataset is a published list of files.
+        shared_images: Pairs of names (development image, test image) with the same content.
     """
 
     dataset: Dataset
@@ -39,9 +41,12 @@ class DevelopmentView:
     description: str
     leaky: bool
     test_images: int
+    content: str = ""
+    official: bool = False
+    shared_images: tuple[tuple[str, str], ...] = ()
 
 
-def open_development(
+def open_development_view(
     name: str,
     *,
     dataset_options: dict[str, Any],
@@ -50,7 +55,7 @@ def open_development(
     transform: str = "none",
     transform_options: dict[str, Any] | None = None,
 ) -> DevelopmentView:
-    """Load a dataset, split it, and forget its test images."""
+    """Load a dataset, split it, and return its development view."""
     dataset = open_dataset(name, dataset_options, transform=transform, transform_options=transform_options)
     return development_view(dataset, split_dataset(dataset, split, split_options))
 
@@ -62,29 +67,48 @@ def open_dataset(
     transform: str = "none",
     transform_options: dict[str, Any] | None = None,
 ) -> Dataset:
-    """A dataset, read from its prepared store if there is one that serves the transform."""
+    """Return a dataset, read from a prepared store if one matches the transform."""
     chosen = [
         transforms.create(transform, train=train, **(transform_options or {})) for train in (True, False)
     ]
-    return store.serve(data.load(name, **options), *chosen)
+    return store.use_store(data.load(name, **options), *chosen)
 
 
 def split_dataset(dataset: Dataset, split: str, options: dict[str, Any]) -> SplitPlan:
-    """The plan called ``split`` for a dataset."""
+    """Return the split plan called ``split`` for a dataset."""
     official = {"is_test": dataset.is_test, "is_validation": dataset.is_validation}
     return create(split, dataset.labels, **official, **options)
 
 
-def _queries_in_words(dataset: Dataset, plan: SplitPlan) -> str:
-    """Which of the test images are asked and which are searched, where the dataset tells them apart."""
+def _describe_queries(dataset: Dataset, plan: SplitPlan) -> str:
+    """Return the numbers of queries and gallery images as text; empty if the dataset has no roles."""
     if dataset.roles is None:
         return ""
     queries, gallery = (int(((dataset.roles[plan.test] & role) > 0).sum()) for role in (QUERY, GALLERY))
     return f"; of the test images {queries:,} are queries and {gallery:,} are searched"
 
 
+def find_shared_images(dataset: Dataset, one: Rows, other: Rows) -> tuple[tuple[str, str], ...]:
+    """Return the names of images in rows ``one`` with the same content as an image in rows ``other``."""
+    if dataset.digests is None:
+        return ()
+    others: dict[bytes, int] = {}
+    for row in other.tolist():
+        others.setdefault(dataset.digests[row].tobytes(), row)
+    paths = getattr(dataset.images, "paths", None)
+
+    def name(row: int) -> str:
+        return str(paths[row]) if paths is not None else f"{dataset.name}:{row}"
+
+    return tuple(
+        (name(row), name(others[found]))
+        for row in one.tolist()
+        if (found := dataset.digests[row].tobytes()) in others
+    )
+
+
 def development_view(dataset: Dataset, plan: SplitPlan) -> DevelopmentView:
-    """The part of ``dataset`` that ``plan`` trains and validates on."""
+    """Return the part of ``dataset`` that ``plan`` trains and validates on."""
     folds_rows = np.unique(np.concatenate([part for f in plan.folds for part in (f.train, f.validation)]))
     rows = folds_rows if plan.leaky else plan.development
 
@@ -95,7 +119,10 @@ def development_view(dataset: Dataset, plan: SplitPlan) -> DevelopmentView:
         dataset=dataset.select(rows),
         folds=tuple(Fold(renumber(fold.train), renumber(fold.validation)) for fold in plan.folds),
         fingerprint=dataset.fingerprint,
-        description=plan.describe(dataset.labels) + _queries_in_words(dataset, plan),
+        description=plan.describe(dataset.labels) + _describe_queries(dataset, plan),
         leaky=plan.leaky,
         test_images=len(plan.test),
+        content=dataset.content,
+        official=dataset.official,
+        shared_images=() if plan.leaky else find_shared_images(dataset, rows, plan.test),
     )

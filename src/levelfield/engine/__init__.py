@@ -1,44 +1,48 @@
-"""Where runs execute: this process, local processes, the ranks of torchrun, or what a plug-in brings."""
+"""Engines: execute tasks in this process, in local processes, under torchrun, or where a plug-in says."""
 
-from levelfield.engine._runner import (
-    Finished,
+from levelfield.engine._engine import (
+    Engine,
+    FetchAttachment,
     LostTaskError,
-    Report,
-    Runner,
+    PortableJob,
+    ProgressReport,
     Task,
-    check,
+    TaskResult,
+    check_engine,
     create,
     register,
     registry,
-    run_all,
+    run_tasks,
 )
 
 # isort: split
-from levelfield.engine._call import carry_out
-from levelfield.engine._inline import ThisProcess
+from levelfield.core.processes import report_progress
+from levelfield.engine._execute import execute_task
+from levelfield.engine._inline import InlineEngine
 from levelfield.engine._local import LocalEngine
-from levelfield.engine._machine import device_of, workers_of
-from levelfield.engine._torchrun import TorchrunEngine, is_chief, started_by_torchrun
-from levelfield.processes import report
+from levelfield.engine._machine import worker_count, worker_device
+from levelfield.engine._torchrun import TorchrunEngine, is_rank_zero, started_by_torchrun
 
 __all__ = [
-    "Finished",
+    "Engine",
+    "FetchAttachment",
+    "InlineEngine",
     "LocalEngine",
     "LostTaskError",
-    "Report",
-    "Runner",
+    "PortableJob",
+    "ProgressReport",
     "Task",
-    "ThisProcess",
+    "TaskResult",
     "TorchrunEngine",
-    "carry_out",
-    "check",
+    "check_engine",
     "create",
-    "device_of",
-    "is_chief",
+    "execute_task",
+    "is_rank_zero",
     "register",
     "registry",
-    "report",
-    "run_all",
+    "report_progress",
+    "run_tasks",
     "started_by_torchrun",
-    "workers_of",
+    "worker_count",
+    "worker_device",
 ]

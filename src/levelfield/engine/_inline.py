@@ -1,20 +1,20 @@
-"""Tasks in this process, one after the other."""
+"""Engine that executes tasks in this process, one after the other."""
 
 from __future__ import annotations
 
 from collections import deque
 
-from levelfield.engine._call import carry_out
-from levelfield.engine._runner import Finished, Report, Task
+from levelfield.engine._engine import ProgressReport, Task, TaskResult
+from levelfield.engine._execute import execute_task
 
 
-class ThisProcess:
-    """Carries out a task when it is waited for; an error reaches the caller with its whole traceback.
+class InlineEngine:
+    """Executes each task in :meth:`wait`; errors keep their full traceback.
 
     Example:
-        >>> runner = ThisProcess()
-        >>> runner.submit(Task(7, abs, -1))
-        >>> [event.result for event in runner.wait()]
+        >>> engine = InlineEngine()
+        >>> engine.submit(Task(7, abs, -1))
+        >>> [event.result for event in engine.wait()]
         [1]
     """
 
@@ -24,10 +24,10 @@ class ThisProcess:
         self._tasks: deque[Task] = deque()
 
     def submit(self, task: Task) -> None:
-        """See :class:`levelfield.engine.Runner`."""
+        """See :class:`levelfield.engine.Engine`."""
         self._tasks.append(task)
 
-    def wait(self, timeout: float | None = None) -> list[Finished | Report]:
-        """See :class:`levelfield.engine.Runner`; how far a task is cannot be told before it is finished."""
+    def wait(self, timeout: float | None = None) -> list[TaskResult | ProgressReport]:
+        """See :class:`levelfield.engine.Engine`; returns no progress reports."""
         task = self._tasks.popleft()
-        return [carry_out(task.number, task.function, task.job)]
+        return [execute_task(task.number, task.function, task.job)]

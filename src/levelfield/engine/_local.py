@@ -1,7 +1,8 @@
-"""Tasks on processes of this machine. What a task does is none of the engine's business.
+"""Engine that executes tasks in processes of this machine.
 
-A worker that dies is replaced, and its task is tried again: the third time alone on the machine, so that a
-lack of memory is then its own. If it dies again, the task is lost, and says why; the others go on.
+A worker that dies is replaced, and its task is tried again. The third attempt runs alone on the machine, so
+that a lack of memory is then the task's own fault. If it dies again, the task is lost with the reason, and
+the other tasks go on.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from levelfield.engine._call import packed_call, unpacked
-from levelfield.engine._inline import ThisProcess
-from levelfield.engine._machine import gpu_of_each, worker_count
-from levelfield.engine._runner import Finished, Report, Runner, Task, register
-from levelfield.engine._verdicts import TRIES, Lost, Verdicts
-from levelfield.engine._worker import READY, REPORT, SCRIPT_WITHOUT_GUARD, Worker
-from levelfield.errors import RunError
+from levelfield.core.errors import RunError
+from levelfield.core.processes import WATCHDOG_SECONDS
+from levelfield.engine._engine import Engine, ProgressReport, Task, TaskResult, register
+from levelfield.engine._execute import pickle_task, unpickle_result
+from levelfield.engine._inline import InlineEngine
+from levelfield.engine._machine import assign_gpus, local_worker_count
+from levelfield.engine._worker import PROGRESS, READY, SCRIPT_WITHOUT_GUARD, Worker
+from levelfield.engine._worker_deaths import MAX_ATTEMPTS, LostTask, LostTasks
 
 
 @register("local")
@@ -35,123 +37,131 @@ def local(
     threads: int = 1,
     device: str = "cpu",
     runs_per_gpu: Annotated[int, Field(ge=1, le=64)] = 1,
-) -> AbstractContextManager[Runner]:
-    """Processes of this machine; with ``workers: 0`` this process itself, with ``auto`` one for each core.
+) -> AbstractContextManager[Engine]:
+    """Execute runs in local processes; ``workers: 0`` uses this process, ``auto`` one process per core.
 
-    On ``device: cuda`` each run has a GPU of its own, or shares it with ``runs_per_gpu`` others.
+    On ``device: cuda`` each run has its own GPU, or ``runs_per_gpu`` runs share one.
     """
-    _leave_if_imported_by_a_worker()  # also without workers: runs have loader processes
-    count = worker_count(workers, threads=threads, device=device, runs_per_gpu=runs_per_gpu)
+    _exit_if_imported_by_worker()  # also without workers, because runs have loader processes
+    count = local_worker_count(workers, threads=threads, device=device, runs_per_gpu=runs_per_gpu)
     if count == 0:
-        return nullcontext(ThisProcess())
-    return LocalEngine(workers=count, gpus=gpu_of_each(count, device=device)).open()
+        return nullcontext(InlineEngine())
+    return LocalEngine(workers=count, gpus=assign_gpus(count, device=device)).open()
 
 
 @dataclass
-class _Attempt:
-    """A task, the bytes of its call, and how its workers died so far."""
+class _TaskAttempts:
+    """Task, the bytes of its call, and the deaths of its workers so far."""
 
     task: Task
     call: bytes
     deaths: list[str] = field(default_factory=list)
 
     @property
-    def is_alone(self) -> bool:
-        """Whether it has the machine for itself."""
-        return len(self.deaths) == TRIES - 1
+    def is_last(self) -> bool:
+        """True if the next attempt is the last one, alone on the machine."""
+        return len(self.deaths) == MAX_ATTEMPTS - 1
 
 
 class LocalEngine:
-    """See the module.
+    """Engine with a fixed number of worker processes; see the module.
+
+    Args:
+        workers: Number of worker processes.
+        gpus: The GPU that each worker sees; None for all of them.
 
     Example:
-        >>> from levelfield.engine import run_all
+        >>> from levelfield.engine import run_tasks
         >>> with LocalEngine(workers=1).open() as engine:
-        ...     run_all(engine, abs, [-1, 2])
+        ...     run_tasks(engine, abs, [-1, 2])
         [1, 2]
     """
 
     def __init__(self, *, workers: int, gpus: Sequence[str | None] = ()) -> None:
-        self._gpus = list(gpus) or [None] * workers  # which one each worker sees
-        self._places: list[Worker | None] = [None] * workers
-        self._busy: dict[int, _Attempt] = {}  # by place
-        self._queue: deque[_Attempt] = deque()
-        self._alone: deque[_Attempt] = deque()  # those that have the machine for themselves
-        self._verdicts = Verdicts()
+        self._gpus = list(gpus) or [None] * workers
+        self._workers: list[Worker | None] = [None] * workers
+        self._running: dict[int, _TaskAttempts] = {}  # by index of the worker
+        self._queue: deque[_TaskAttempts] = deque()
+        self._last_attempts: deque[_TaskAttempts] = deque()  # each runs alone on the machine
+        self._lost_tasks = LostTasks()
         self._failed_starts = 0  # in a row
-        self._words = Path()
+        self._stderr_directory = Path()
         self._started = 0
 
     @property
     def slots(self) -> int:
-        """As many as there are workers; a task that may be lost does not keep others from being tried."""
-        return len(self._places) + len(self._verdicts)
+        """Number of workers, and one more for each lost task, so that other tasks can be tried."""
+        return len(self._workers) + len(self._lost_tasks)
 
     @contextmanager
     def open(self) -> Iterator[LocalEngine]:
-        """Workers start when there is something to do, and end whatever happens."""
-        _leave_if_imported_by_a_worker()
-        with tempfile.TemporaryDirectory(prefix="levelfield-workers-") as folder:
-            self._words = Path(folder)
+        """Start workers on demand and end them in all cases."""
+        _exit_if_imported_by_worker()
+        with tempfile.TemporaryDirectory(prefix="levelfield-workers-") as directory:
+            self._stderr_directory = Path(directory)
             try:
                 yield self
             finally:
-                for place, worker in enumerate(self._places):
+                for index, worker in enumerate(self._workers):
                     if worker is not None:
-                        worker.pass_on()
-                        worker.end(now=place in self._busy or not worker.is_ready)
-                        self._places[place] = None
+                        worker.forward_stderr()
+                        worker.stop(now=index in self._running or not worker.is_ready)
+                        self._workers[index] = None
 
     def submit(self, task: Task) -> None:
-        """See :class:`levelfield.engine.Runner`."""
-        self._queue.append(_Attempt(task, packed_call(task.number, task.function, task.job)))
-        self._hand_out()
+        """See :class:`levelfield.engine.Engine`."""
+        self._queue.append(_TaskAttempts(task, pickle_task(task.number, task.function, task.job)))
+        self._assign_tasks()
 
-    def wait(self, timeout: float | None = None) -> list[Finished | Report]:
-        """See :class:`levelfield.engine.Runner`."""
-        events: list[Finished | Report] = []
+    def wait(self, timeout: float | None = None) -> list[TaskResult | ProgressReport]:
+        """See :class:`levelfield.engine.Engine`."""
+        events: list[TaskResult | ProgressReport] = []
         while not events:
-            self._hand_out()
-            events += self._verdicts.spoken(idle=not (self._busy or self._queue or self._alone))
-            alive = [worker for worker in self._places if worker is not None]
+            self._assign_tasks()
+            idle = not (self._running or self._queue or self._last_attempts)
+            events += self._lost_tasks.resolve_lost_tasks(idle=idle)
+            alive = [worker for worker in self._workers if worker is not None]
             if events or not alive:
                 break
             watched = [item for w in alive for item in (w.connection, w.process.sentinel)]
-            if not multiprocessing.connection.wait(watched, timeout):
+            patience = WATCHDOG_SECONDS if timeout is None else min(timeout, WATCHDOG_SECONDS)
+            if not multiprocessing.connection.wait(watched, patience):
+                for waiting in alive:
+                    waiting.forward_stderr()  # a waiting worker may have said what it waits for
                 break
-            before = len(self._verdicts)
-            for place, worker in enumerate(self._places):
+            before = len(self._lost_tasks)
+            for index, worker in enumerate(self._workers):
                 if worker is not None:
-                    events += self._hear(place, worker)
-            if len(self._verdicts) > before:
-                break  # there is a slot more: whoever asked may have another task to try
-        self._hand_out()
+                    events += self._read_events(index, worker)
+            if len(self._lost_tasks) > before:
+                break  # there is one more slot; the caller may have another task to try
+        self._assign_tasks()
         return events
 
-    def _hear(self, place: int, worker: Worker) -> list[Finished | Report]:
-        """What has happened at one place since the last look."""
-        died = worker.process.exitcode is not None  # asked first: what it sent before it died still counts
-        events: list[Finished | Report] = []
-        for message in worker.messages():
+    def _read_events(self, index: int, worker: Worker) -> list[TaskResult | ProgressReport]:
+        """Return the new events of one worker."""
+        died = worker.process.exitcode is not None  # read first: messages sent before a death still count
+        events: list[TaskResult | ProgressReport] = []
+        for message in worker.receive_messages():
             if message == READY:
                 worker.is_ready = True
                 self._failed_starts = 0
-            elif message.startswith(REPORT):
-                done, total = message.removeprefix(REPORT).split()
-                events.append(Report(self._busy[place].task.number, int(done), int(total)))
+            elif message.startswith(PROGRESS):
+                done, total = message.removeprefix(PROGRESS).split()
+                events.append(ProgressReport(self._running[index].task.number, int(done), int(total)))
             else:
-                self._verdicts.works(self._busy.pop(place).task)
-                events.append(unpacked(message))
-                worker.pass_on()
+                self._lost_tasks.add_completed(self._running.pop(index).task)
+                events.append(unpickle_result(message))
+                worker.forward_stderr()
         if died:
-            self._places[place] = None
-            self._bury(place, worker)
+            self._workers[index] = None
+            self._handle_worker_death(index, worker)
         return events
 
-    def _bury(self, place: int, worker: Worker) -> None:
-        """See to the task of a worker that has died: it is tried again, or may be lost."""
-        how = worker.how_it_died()
-        worker.end(now=False)
+    def _handle_worker_death(self, index: int, worker: Worker) -> None:
+        """Queue the task of a dead worker again, or note it as lost after the last attempt."""
+        death = worker.describe_death()
+        worker.stop(now=False)
         if worker.process.exitcode == SCRIPT_WITHOUT_GUARD:
             raise RunError(
                 "each worker process imports your script, which then calls lf.run again; put the call under "
@@ -159,58 +169,61 @@ class LocalEngine:
             )
         if not worker.is_ready:
             self._failed_starts += 1
-            if self._failed_starts >= TRIES and not self._has_worker():
+            if self._failed_starts >= MAX_ATTEMPTS and not self._has_worker():
                 raise RunError(
-                    f"worker processes cannot start ({how}); mend it and give the same command again"
+                    f"worker processes cannot start ({death}); fix the cause and give the same command again"
                 )
             return
-        attempt = self._busy.pop(place, None)
-        if attempt is None:
+        attempts = self._running.pop(index, None)
+        if attempts is None:
             return
-        attempt.deaths.append(how)
-        match TRIES - len(attempt.deaths):
+        attempts.deaths.append(death)
+        match MAX_ATTEMPTS - len(attempts.deaths):
             case 0:
-                story = f"its worker process died {TRIES} times, the last time alone on the machine"
-                self._verdicts.lose(Lost(attempt.task, story, how))
+                summary = f"its worker process died {MAX_ATTEMPTS} times, the last time alone on the machine"
+                self._lost_tasks.add(LostTask(attempts.task, summary, death))
             case 1:
-                self._alone.append(attempt)
+                self._last_attempts.append(attempts)
             case _:
-                self._queue.append(attempt)
+                self._queue.append(attempts)
 
-    def _hand_out(self) -> None:
-        """Give waiting tasks to free workers."""
-        while waiting := self._alone or self._queue:
-            if self._busy and (self._alone or any(each.is_alone for each in self._busy.values())):
+    def _assign_tasks(self) -> None:
+        """Send waiting tasks to idle workers."""
+        while waiting := self._last_attempts or self._queue:
+            if self._running and (
+                self._last_attempts or any(each.is_last for each in self._running.values())
+            ):
                 return
-            place = self._free_place()
-            if place is None:
+            index = self._idle_worker()
+            if index is None:
                 return
-            attempt = waiting.popleft()
-            self._busy[place] = attempt
-            worker = self._places[place]
+            attempts = waiting.popleft()
+            self._running[index] = attempts
+            worker = self._workers[index]
             assert worker is not None
-            worker.send(attempt.call)
+            worker.send(attempts.call)
 
-    def _free_place(self) -> int | None:
-        """A place whose worker is ready and idle; starts a worker at an empty place if there is none."""
-        for place, worker in enumerate(self._places):
-            if worker is not None and worker.is_ready and place not in self._busy:
-                return place
-        if self._failed_starts >= TRIES and self._has_worker():
-            return None  # the others go on without it
-        starting = sum(worker is not None and not worker.is_ready for worker in self._places)
-        if starting < len(self._queue) + len(self._alone) and None in self._places:
-            place = self._places.index(None)
-            self._places[place] = Worker(self._words / f"{self._started}.txt", self._gpus[place])
+    def _idle_worker(self) -> int | None:
+        """Return the index of a worker that is ready and idle; start one if there is none."""
+        for index, worker in enumerate(self._workers):
+            if worker is not None and worker.is_ready and index not in self._running:
+                return index
+        if self._failed_starts >= MAX_ATTEMPTS and self._has_worker():
+            return None  # continue with the workers that did start
+        starting = sum(worker is not None and not worker.is_ready for worker in self._workers)
+        if starting < len(self._queue) + len(self._last_attempts) and None in self._workers:
+            index = self._workers.index(None)
+            stderr_file = self._stderr_directory / f"{self._started}.txt"
+            self._workers[index] = Worker(stderr_file, self._gpus[index])
             self._started += 1
         return None
 
     def _has_worker(self) -> bool:
-        """Whether there is any worker, if only one that is starting."""
-        return any(worker is not None for worker in self._places)
+        """Return True if any worker runs or starts."""
+        return any(worker is not None for worker in self._workers)
 
 
-def _leave_if_imported_by_a_worker() -> None:
-    """End a worker that is importing the user's script, when the script comes to start workers itself."""
+def _exit_if_imported_by_worker() -> None:
+    """End a worker that imports the user's script when the script tries to start workers itself."""
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         sys.exit(SCRIPT_WITHOUT_GUARD)

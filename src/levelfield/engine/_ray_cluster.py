@@ -1,4 +1,4 @@
-"""Joining a Ray cluster, and saying in one line why that is not possible."""
+"""Connect to a Ray cluster, with one-line errors."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from types import ModuleType
 from typing import Any
 
 import levelfield
-from levelfield.errors import RunError, UsageError
-from levelfield.train import available_cores
+from levelfield.core.devices import available_cores
+from levelfield.core.errors import RunError, UsageError
 
-REACH_SECONDS = 10.0
+CONNECT_SECONDS = 10.0
 
 
 def import_ray() -> ModuleType:
-    """The package, or how to install it."""
-    # For a cluster that is started here: Ray's workers would else give way to every other process.
+    """Return the module ``ray``; raise UsageError with the install command if it is missing."""
+    # For a cluster that is started here: Ray would give its workers a low priority.
     os.environ.setdefault("RAY_worker_niceness", "0")
     try:
         import ray
@@ -36,7 +36,7 @@ def import_ray() -> ModuleType:
 
 @contextmanager
 def connected(ray: ModuleType, address: str) -> Iterator[None]:
-    """Join a cluster, or start one; the package's code goes along."""
+    """Connect to a cluster, or start one; the code of this package is sent to it."""
     code = {"py_modules": [str(Path(levelfield.__file__).parent)]}
     options: dict[str, Any] = (
         {"num_cpus": available_cores(), "include_dashboard": False} if address == "local" else {}
@@ -53,33 +53,33 @@ def connected(ray: ModuleType, address: str) -> Iterator[None]:
         TimeoutError,
         ray.exceptions.RayError,
     ) as error:
-        raise _refusal(address, error) from error
-    _stop_at_sigterm(signal.default_int_handler)  # Ray's own handler ends the process as a plug-in might
+        raise _connection_error(address, error) from error
+    _set_sigterm_handler(signal.default_int_handler)  # Ray's own handler calls sys.exit
     try:
         yield
     finally:
         ray.shutdown()
-        _stop_at_sigterm(before)
+        _set_sigterm_handler(before)
 
 
-def _stop_at_sigterm(handler: Any) -> None:
-    """What a batch system sends when the time is over is taken as Ctrl-C is, or as before."""
+def _set_sigterm_handler(handler: Any) -> None:
+    """Set the handler of SIGTERM, which batch systems send at the time limit; in the main thread only."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, handler)
 
 
 def _check_reachable(address: str) -> None:
-    """Refuse an address where nobody listens at once: Ray itself would try for minutes."""
+    """Raise RunError at once if no server answers at ``address``; Ray itself would try for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit():
         return
     try:
-        socket.create_connection((host, int(port)), timeout=REACH_SECONDS).close()
+        socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
     except (OSError, OverflowError) as error:
-        raise _refusal(address, error) from error
+        raise _connection_error(address, error) from error
 
 
-def _refusal(address: str, error: Exception) -> RunError:
+def _connection_error(address: str, error: Exception) -> RunError:
     reason = " ".join(str(error).split())[:300].rstrip(". ")
     if "ersion mismatch" in reason:
         remedy = "install the same versions of Python and Ray here as in the cluster"
@@ -89,34 +89,34 @@ def _refusal(address: str, error: Exception) -> RunError:
 
 
 @contextmanager
-def one_line() -> Iterator[None]:
-    """A cluster that is gone, in one line."""
+def connection_errors() -> Iterator[None]:
+    """Turn the loss of the cluster into a one-line RunError."""
     import ray
 
     try:
         yield
     except (ray.exceptions.RaySystemError, ConnectionError) as error:
         raise RunError(
-            f"the Ray cluster cannot be reached any more ({in_words(error)}); give the same command again: "
-            "finished runs and saved states are kept"
+            f"the Ray cluster cannot be reached any more ({first_sentence(error)}); give the same command "
+            "again: finished runs and saved states are kept"
         ) from error
 
 
-def near_driver(ray: ModuleType) -> dict[str, Any]:
-    """Where the mailbox is put: on the driver's own machine, if that belongs to the cluster."""
+def prefer_driver_node(ray: ModuleType) -> dict[str, Any]:
+    """Return the options of an actor that runs on the driver's machine, if that is part of the cluster."""
     try:
-        return preferring(ray.get_runtime_context().get_node_id())
-    except Exception:  # a driver outside of the cluster has no node
+        return prefer_node(ray.get_runtime_context().get_node_id())
+    except Exception:  # a driver outside the cluster has no node
         return {}
 
 
-def preferring(node: str) -> dict[str, Any]:
-    """Options of a task or actor that goes to a node, or elsewhere if that one is gone."""
+def prefer_node(node: str) -> dict[str, Any]:
+    """Return the options of a task or actor that runs on a node, or elsewhere if the node is gone."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     return {"scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=True)}
 
 
-def in_words(error: Exception) -> str:
-    """The first sentence of what Ray says."""
+def first_sentence(error: Exception) -> str:
+    """Return the first sentence of an error's message."""
     return " ".join(str(error).split()).partition(". ")[0][:300]

@@ -1,4 +1,4 @@
-"""What happens in a process of a Ray cluster: a parcel is carried out there."""
+"""Execution of a task in a process of a Ray cluster."""
 
 from __future__ import annotations
 
@@ -10,62 +10,91 @@ from collections.abc import Iterator
 from importlib import metadata
 from typing import Any
 
-from levelfield.engine._call import REPORT_EVERY, packed
-from levelfield.engine._parcel import Answer, Contents, NotHereError, Parcel, open_parcel
-from levelfield.engine._runner import Finished
-from levelfield.errors import RunError
+import torch  # noqa: F401 - a machine without torch is reported by name before it executes a task
 
-SAME_EVERYWHERE = ("torch", "torchvision", "timm", "numpy", "optuna", "pillow")
-POST_SECONDS = 10.0  # that a task waits at most for the driver's mailbox
+from levelfield.core.errors import RunError
+from levelfield.engine._engine import TaskResult
+from levelfield.engine._execute import PROGRESS_SECONDS, pickle_result
+from levelfield.engine._remote_task import (
+    FileContents,
+    MissingAttachmentError,
+    RemoteResult,
+    RemoteTask,
+    execute_remote_task,
+)
+
+SAME_VERSION_PACKAGES = ("torch", "torchvision", "timm", "numpy", "optuna", "pillow")
+MESSAGE_SECONDS = 10.0  # longest wait for the driver's mailbox
 
 
-def carry_out_parcel(
-    parcel: Parcel, mailbox: Any, every: float, sent: dict[str, list[Any]], versions: dict[str, str]
-) -> Answer:
-    """Carry out a task; see :func:`levelfield.engine._parcel.open_parcel`."""
+def execute_in_cluster(
+    remote: RemoteTask,
+    mailbox: Any,
+    checkpoint_seconds: float,
+    attachments: dict[str, list[Any]],
+    versions: dict[str, str],
+) -> RemoteResult:
+    """Execute a task; see :func:`levelfield.engine._remote_task.execute_remote_task`.
+
+    Args:
+        remote: The task.
+        mailbox: Handle of the driver's :class:`levelfield.engine._mailbox.Mailbox`.
+        checkpoint_seconds: Seconds between two looks for a new state to send to the driver.
+        attachments: References to the parts of the attachments that the driver has sent, by name.
+        versions: Package versions of the driver.
+    """
     import ray
 
     node = ray.get_runtime_context().get_node_id()
-    here = machine_name(platform.node(), node)
+    machine = machine_name(platform.node(), node)
 
-    def post(kind: str, content: str) -> None:
-        """Send, and wait until it is there: this process may die at once."""
+    def send_and_wait(kind: str, content: str) -> None:
+        """Send a message and wait until it has arrived, because this process may die next."""
         with contextlib.suppress(Exception):
-            ray.get(mailbox.put.remote(kind, parcel.number, content), timeout=POST_SECONDS)
+            ray.get(mailbox.put.remote(kind, remote.number, content), timeout=MESSAGE_SECONDS)
 
-    post("began", node)
-    found = versions_here()
+    send_and_wait("started", node)
+    found = package_versions()
     different = [f"{name} {found[name]}" for name in versions if found[name] != versions[name]]
     if different:
         wanted = ", ".join(f"{name} {versions[name]}" for name in versions if found[name] != versions[name])
-        problem = f"machine {here} has {', '.join(different)}, the driver {wanted}; install the same versions"
-        return Answer(packed(Finished(parcel.number, error=RunError(problem))), {})
+        problem = (
+            f"machine {machine} has {', '.join(different)}, the driver {wanted}; install the same versions"
+        )
+        return RemoteResult(pickle_result(TaskResult(remote.number, error=RunError(problem))), {})
     last = 0.0
 
-    def tell(done: int, total: int) -> None:
+    def send_progress(done: int, total: int) -> None:
         nonlocal last
-        if time.monotonic() - last > REPORT_EVERY:
+        if time.monotonic() - last > PROGRESS_SECONDS:
             last = time.monotonic()
-            mailbox.put.remote("report", parcel.number, (done, total))
+            mailbox.put.remote("progress", remote.number, (done, total))
 
-    def keep(contents: Contents) -> None:
-        mailbox.put.remote("files", parcel.number, contents)
+    def send_files(contents: FileContents) -> None:
+        mailbox.put.remote("files", remote.number, contents)
 
-    def fetch(what: str) -> Iterator[Contents]:
-        if what not in sent:
-            raise NotHereError(what)
-        for reference in sent[what]:
+    def receive_parts(name: str) -> Iterator[FileContents]:
+        if name not in attachments:
+            raise MissingAttachmentError(name)
+        for reference in attachments[name]:
             yield ray.get(reference)
 
     try:
-        return open_parcel(parcel, tell=tell, keep=keep, every=every, fetch=fetch, machine=here)
+        return execute_remote_task(
+            remote,
+            progress=send_progress,
+            send_files=send_files,
+            send_seconds=checkpoint_seconds,
+            receive_parts=receive_parts,
+            machine=machine,
+        )
     except Exception as error:
-        post("words", f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
+        send_and_wait("fatal error", f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
         os._exit(1)
 
 
 def machine_name(host: str, node: str) -> str:
-    """A machine as messages call it; several nodes of a test are on one host.
+    """Return the name of a machine in messages; the node is part of it, because tests run several per host.
 
     Example:
         >>> machine_name("gpu-7", "0123456789abcdef")
@@ -74,9 +103,9 @@ def machine_name(host: str, node: str) -> str:
     return f"{host} ({node[:8]})"
 
 
-def versions_here() -> dict[str, str]:
-    """What decides the bits of a run and can be installed: it must be the same on all machines."""
-    return {"python": platform.python_version(), **{name: _version(name) for name in SAME_EVERYWHERE}}
+def package_versions() -> dict[str, str]:
+    """Return the versions that must be the same on all machines, because the bits of a run depend on them."""
+    return {"python": platform.python_version(), **{name: _version(name) for name in SAME_VERSION_PACKAGES}}
 
 
 def _version(package: str) -> str:

@@ -1,7 +1,7 @@
-"""Tasks on the processes that torchrun started: rank 0 leads, the others follow.
+"""Engine for the processes that torchrun started.
 
-Rank 0 alone carries out the protocol. A task whose function is *collective* is sent to all ranks, which work
-on it together; every other task runs on rank 0.
+Rank zero alone executes the protocol. A task whose function is *collective* is sent to all ranks, which
+execute it together; every other task runs on rank zero.
 """
 
 from __future__ import annotations
@@ -11,35 +11,39 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from levelfield.engine._call import carry_out
-from levelfield.engine._inline import ThisProcess
-from levelfield.engine._runner import Finished, Report, Runner, Task, register
-from levelfield.errors import UsageError
+from levelfield.core.errors import UsageError
+from levelfield.engine._engine import Engine, ProgressReport, Task, TaskResult, register
+from levelfield.engine._execute import execute_task
+from levelfield.engine._inline import InlineEngine
 
 
 def started_by_torchrun() -> bool:
-    """Whether this process is one of several that torchrun started."""
+    """Return True if this process is one of several that torchrun started."""
     return int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
-def is_chief() -> bool:
-    """Whether this process carries out the protocol and writes reports."""
+def is_rank_zero() -> bool:
+    """Return True if this process executes the protocol and writes reports."""
     return int(os.environ.get("RANK", "0")) == 0
 
 
 @register("torchrun")
-def torchrun() -> AbstractContextManager[Runner]:
-    """All processes that torchrun started work on each run together; it need not be named when they do."""
+def torchrun() -> AbstractContextManager[Engine]:
+    """Execute each run on all processes that torchrun started; under torchrun it is the default."""
     if "WORLD_SIZE" not in os.environ:
         raise UsageError(
             "engine torchrun: start it with `torchrun --nproc-per-node N -m levelfield run FILE`, one "
             "process for each GPU"
         )
-    return nullcontext(ThisProcess())  # of a single one; several are led by TorchrunEngine
+    return nullcontext(InlineEngine())  # for a single process; several use TorchrunEngine
 
 
 class TorchrunEngine:
-    """See the module; ``collective`` names the functions that all ranks work on together."""
+    """Engine of several ranks; see the module.
+
+    Args:
+        collective: Functions that all ranks execute together.
+    """
 
     slots = 1
 
@@ -49,7 +53,7 @@ class TorchrunEngine:
 
     @contextmanager
     def open(self) -> Iterator[TorchrunEngine]:
-        """Join the process group; at the end rank 0 tells the others that there is no more work."""
+        """Join the process group; at the end rank zero tells the other ranks to stop."""
         import torch
         import torch.distributed as dist
 
@@ -59,32 +63,32 @@ class TorchrunEngine:
         try:
             yield self
         finally:
-            if is_chief():
+            if is_rank_zero():
                 dist.broadcast_object_list([None], src=0)
             dist.destroy_process_group()
 
     def submit(self, task: Task) -> None:
-        """See :class:`levelfield.engine.Runner`; on rank 0."""
+        """See :class:`levelfield.engine.Engine`; on rank zero."""
         self._tasks.append(task)
 
-    def wait(self, timeout: float | None = None) -> list[Finished | Report]:
-        """See :class:`levelfield.engine.Runner`; carries out one task, on all ranks if it is collective."""
+    def wait(self, timeout: float | None = None) -> list[TaskResult | ProgressReport]:
+        """See :class:`levelfield.engine.Engine`; executes one task, on all ranks if it is collective."""
         import torch.distributed as dist
 
         task = self._tasks.popleft()
         name = getattr(task.function, "__qualname__", "")
         if name in self._collective:
             dist.broadcast_object_list([(name, task.job)], src=0)
-        return [carry_out(task.number, task.function, task.job)]
+        return [execute_task(task.number, task.function, task.job)]
 
     def follow(self) -> None:
-        """On every other rank: work on what rank 0 sends, until it sends nothing more."""
+        """Execute the collective tasks of rank zero on another rank, until rank zero stops."""
         import torch.distributed as dist
 
         while True:
-            box: list[tuple[str, object] | None] = [None]
-            dist.broadcast_object_list(box, src=0)
-            if box[0] is None:
+            message: list[tuple[str, object] | None] = [None]
+            dist.broadcast_object_list(message, src=0)
+            if message[0] is None:
                 return
-            name, job = box[0]
+            name, job = message[0]
             self._collective[name](job)

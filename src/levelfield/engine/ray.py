@@ -1,9 +1,9 @@
-"""Tasks on a cluster, by Ray: any number of machines that share no files.
+"""Engine for a Ray cluster: any number of machines that share no files.
 
-The driver owns the records. A task travels as a parcel (``_parcel.py``): with the files and plug-ins that it
-needs, and the package's own code. Its files come back as bytes, and the driver writes them. A long run sends
-its state back now and then, so that a lost machine costs minutes; the driver gives the task, with that state,
-to another one.
+The driver owns the records. A task is sent with the files and plug-ins that it needs, and with the code of
+this package (``_remote_task.py``). Its files come back as bytes, and the driver writes them. A long run sends
+its state back from time to time, so that a lost machine costs minutes; the driver then sends the task, with
+that state, to another machine.
 """
 
 from __future__ import annotations
@@ -15,26 +15,47 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from levelfield.engine._call import unpacked
+from levelfield.core.errors import RunError, UsageError
+from levelfield.engine._engine import (
+    Engine,
+    LostTaskError,
+    PortableJob,
+    ProgressReport,
+    Task,
+    TaskResult,
+    register,
+)
+from levelfield.engine._execute import unpickle_result
 from levelfield.engine._mailbox import Mailbox
-from levelfield.engine._parcel import Answer, NotHereError, dataset_parts, pack, put_in_place
-from levelfield.engine._ray_cluster import connected, import_ray, in_words, near_driver, one_line, preferring
-from levelfield.engine._ray_task import carry_out_parcel, machine_name, versions_here
-from levelfield.engine._runner import Finished, LostTaskError, Report, Runner, Task, register
-from levelfield.engine._verdicts import TRIES, Lost, Verdicts
-from levelfield.errors import RunError, UsageError
+from levelfield.engine._ray_cluster import (
+    connected,
+    connection_errors,
+    first_sentence,
+    import_ray,
+    prefer_driver_node,
+    prefer_node,
+)
+from levelfield.engine._ray_task import execute_in_cluster, machine_name, package_versions
+from levelfield.engine._remote_task import (
+    FileContents,
+    MissingAttachmentError,
+    RemoteResult,
+    attachment_parts,
+    pack_task,
+    write_returned_files,
+)
+from levelfield.engine._worker_deaths import MAX_ATTEMPTS, LostTask, LostTasks
 
-LOST_MACHINES = 10  # that a task may have been on
-SPARE = 1.25  # tasks held for each place, so that no place waits for the driver
-LOOK_SECONDS = 2.0  # between two looks at mailbox and machines
+MAX_LOST_MACHINES = 10  # of one task
+SLOTS_PER_PLACE = 1.25  # tasks held for each place, so that no place waits for the driver
+POLL_SECONDS = 2.0  # between two looks at mailbox and machines
 
-Number = Annotated[float, Field(ge=0, le=1024)]
+Amount = Annotated[float, Field(ge=0, le=1024)]
 
 
 @register("ray")
@@ -44,249 +65,269 @@ def ray_cluster(
     threads: int = 1,
     device: str = "cpu",
     address: str = "auto",
-    cpus: Number | None = None,
-    gpus: Number | None = None,
+    cpus: Amount | None = None,
+    gpus: Amount | None = None,
     resources: dict[str, float] | None = None,
     checkpoint_seconds: Annotated[float, Field(gt=0)] = 60.0,
-) -> Iterator[Runner]:
-    """A Ray cluster; what a run asks of it, ``cpus`` and ``gpus``, may be fractions.
+) -> Iterator[Engine]:
+    """Execute runs on a Ray cluster; ``cpus`` and ``gpus`` of a run may be fractions.
 
-    ``address`` is "auto" (the cluster that this machine belongs to), "local" (one that is started here and
-    ends with the experiment) or "ray://HOST:10001".
+    ``address`` is "auto" (the cluster of this machine), "local" (a cluster that is started here and ends with
+    the experiment) or "ray://HOST:10001".
     """
     ray = import_ray()
     on_gpu = (device == "auto" and bool(gpus)) or device.startswith("cuda")
-    asked = _Asked(
+    request = _ResourceRequest(
         cpus=threads if cpus is None else cpus,
         gpus=(1.0 if on_gpu else 0.0) if gpus is None else gpus,
         others=dict(resources or {}),
     )
     with connected(ray, address):
-        engine = RayEngine(ray, asked, checkpoint_seconds=checkpoint_seconds)
+        engine = RayEngine(ray, request, checkpoint_seconds=checkpoint_seconds)
         try:
             yield engine
         finally:
-            engine.end()
+            engine.stop()
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """What one task asks of a machine."""
+class _ResourceRequest:
+    """Resources of a machine that one task needs."""
 
     cpus: float
     gpus: float
     others: dict[str, float]
 
-    def all(self) -> dict[str, float]:
-        found = {"CPU": self.cpus, "GPU": self.gpus, **self.others}
-        return {name: amount for name, amount in found.items() if amount > 0}
+    def amounts(self) -> dict[str, float]:
+        """Return the amounts above 0, by Ray's name of the resource."""
+        amounts = {"CPU": self.cpus, "GPU": self.gpus, **self.others}
+        return {name: amount for name, amount in amounts.items() if amount > 0}
 
     def places(self, offered: dict[str, float]) -> int:
-        """How many tasks a machine with these resources takes at once."""
+        """Return the number of tasks that a machine with these resources executes at once."""
         return min(
-            (int(offered.get(name, 0.0) / amount + 1e-9) for name, amount in self.all().items()), default=1
+            (int(offered.get(name, 0.0) / amount + 1e-9) for name, amount in self.amounts().items()),
+            default=1,
         )
 
 
 @dataclass
-class _Attempt:
-    """A task, the nodes where its process died, and what was sent for it."""
+class _TaskAttempts:
+    """Task with the state of its attempts.
+
+    Attributes:
+        task: The task.
+        deaths: Nodes where its process died; "" if the node is not known.
+        lost_machines: Number of machines that were lost while they executed it.
+        node: The node that executes it now.
+        fatal_error: The error that its process ended with.
+        attachments: References to the attachments that were sent for it, by name.
+    """
 
     task: Task
-    deaths: list[str] = field(default_factory=list)  # nodes; an empty name where it is not known
-    machines: int = 0  # that were lost with it
-    where: str = ""  # the node that it is on
-    words: str = ""  # the last ones of its process
-    sent: dict[str, list[Any]] = field(default_factory=dict)  # references to "dataset" and "weights"
+    deaths: list[str] = field(default_factory=list)
+    lost_machines: int = 0
+    node: str = ""
+    fatal_error: str = ""
+    attachments: dict[str, list[Any]] = field(default_factory=dict)
 
 
 class RayEngine:
-    """See the module."""
+    """Engine on a connected Ray cluster; see the module."""
 
-    def __init__(self, ray: ModuleType, asked: _Asked, *, checkpoint_seconds: float) -> None:
-        self._ray, self._asked, self._every = ray, asked, checkpoint_seconds
-        self._flying: dict[Any, _Attempt] = {}
-        self._put: dict[tuple[str, str], list[Any]] = {}
-        self._looked = self._heard = -math.inf
+    def __init__(self, ray: ModuleType, request: _ResourceRequest, *, checkpoint_seconds: float) -> None:
+        self._ray, self._request, self._checkpoint_seconds = ray, request, checkpoint_seconds
+        self._running: dict[Any, _TaskAttempts] = {}  # by Ray's reference to the result
+        self._stored: dict[tuple[str, str], list[Any]] = {}  # attachments in the cluster
+        self._nodes_read = self._mailbox_read = -math.inf
         self._places = 1
         self._count_places(first=True)
-        self._mailbox = ray.remote(Mailbox).options(num_cpus=0, max_restarts=-1, **near_driver(ray)).remote()
-        self._function = ray.remote(carry_out_parcel)
+        options = prefer_driver_node(ray)
+        self._mailbox = ray.remote(Mailbox).options(num_cpus=0, max_restarts=-1, **options).remote()
+        self._function = ray.remote(execute_in_cluster)
         self._options: dict[str, Any] = {
-            "num_cpus": asked.cpus,
-            "num_gpus": asked.gpus,
-            "resources": asked.others,
-            "max_retries": 0,  # the driver tries again itself, from the newest state
+            "num_cpus": request.cpus,
+            "num_gpus": request.gpus,
+            "resources": request.others,
+            "max_retries": 0,  # the driver retries itself, from the newest state
             "scheduling_strategy": "SPREAD",
         }
-        self._versions = versions_here()
-        self._verdicts = Verdicts()
+        self._versions = package_versions()
+        self._lost_tasks = LostTasks()
 
     @property
     def slots(self) -> int:
-        """As many as the cluster takes at once, as it is now, and a few more."""
+        """Number of tasks that the cluster executes at once now, and a quarter more."""
         self._count_places()
-        return max(1, math.ceil(self._places * SPARE)) + len(self._verdicts)
+        return max(1, math.ceil(self._places * SLOTS_PER_PLACE)) + len(self._lost_tasks)
 
     def submit(self, task: Task) -> None:
-        """See :class:`levelfield.engine.Runner`."""
-        self._send(_Attempt(task))
+        """See :class:`levelfield.engine.Engine`."""
+        self._send(_TaskAttempts(task))
 
-    def wait(self, timeout: float | None = None) -> list[Finished | Report]:
-        """See :class:`levelfield.engine.Runner`."""
+    def wait(self, timeout: float | None = None) -> list[TaskResult | ProgressReport]:
+        """See :class:`levelfield.engine.Engine`."""
         deadline = math.inf if timeout is None else time.monotonic() + timeout
-        events: list[Finished | Report] = []
+        events: list[TaskResult | ProgressReport] = []
         while not events:
-            events += self._verdicts.spoken(idle=not self._flying)
-            if events or not self._flying:
+            events += self._lost_tasks.resolve_lost_tasks(idle=not self._running)
+            if events or not self._running:
                 break
             left = deadline - time.monotonic()
-            with one_line():
+            with connection_errors():
                 ready, _ = self._ray.wait(
-                    list(self._flying), num_returns=1, timeout=max(0.0, min(LOOK_SECONDS, left))
+                    list(self._running), num_returns=1, timeout=max(0.0, min(POLL_SECONDS, left))
                 )
-                if ready:  # and whatever else is finished by now
-                    ready, _ = self._ray.wait(list(self._flying), num_returns=len(self._flying), timeout=0)
-            if time.monotonic() - self._heard > LOOK_SECONDS:  # asking costs as much as a task
+                if ready:  # and all others that are finished by now
+                    ready, _ = self._ray.wait(list(self._running), num_returns=len(self._running), timeout=0)
+            if time.monotonic() - self._mailbox_read > POLL_SECONDS:  # reading costs as much as a task
                 events += self._read_mailbox()
-            before = len(self._verdicts)
+            before = len(self._lost_tasks)
             for reference in ready:
-                events += self._receive(reference, self._flying[reference])
-                del self._flying[reference]  # not before: its last words may still be in the mailbox
-            if left <= 0 or len(self._verdicts) > before:
-                break  # there is a slot more: whoever asked may have another task to try
+                events += self._receive(reference, self._running[reference])
+                del self._running[reference]  # only now: its last message may still be in the mailbox
+            if left <= 0 or len(self._lost_tasks) > before:
+                break  # there is one more slot; the caller may have another task to try
         return events
 
-    def end(self) -> None:
-        """Give up what is still under way; its states are here."""
+    def stop(self) -> None:
+        """Save the newest states of the running tasks and cancel the tasks."""
         with contextlib.suppress(Exception):
             self._read_mailbox()
-        for reference in self._flying:
+        for reference in self._running:
             with contextlib.suppress(Exception):
                 self._ray.cancel(reference, force=True)
 
-    def _send(self, attempt: _Attempt) -> None:
-        parcel = pack(attempt.task)
-        other = self._other_node(attempt.deaths) if attempt.deaths else None
-        function = self._function.options(**self._options | (preferring(other) if other else {}))
-        with one_line():
-            reference = function.remote(parcel, self._mailbox, self._every, attempt.sent, self._versions)
-        self._flying[reference] = attempt
+    def _send(self, attempts: _TaskAttempts) -> None:
+        remote = pack_task(attempts.task)
+        node = self._other_node(attempts.deaths) if attempts.deaths else None
+        function = self._function.options(**self._options | (prefer_node(node) if node else {}))
+        with connection_errors():
+            reference = function.remote(
+                remote, self._mailbox, self._checkpoint_seconds, attempts.attachments, self._versions
+            )
+        self._running[reference] = attempts
 
-    def _receive(self, reference: Any, attempt: _Attempt) -> list[Finished | Report]:
-        task = attempt.task
+    def _receive(self, reference: Any, attempts: _TaskAttempts) -> list[TaskResult | ProgressReport]:
+        task = attempts.task
         try:
             answer = self._ray.get(reference)
-        except self._ray.exceptions.RayTaskError as error:  # a task's own errors are part of its answer
-            said = " ".join(str(error).strip().splitlines()[-1].split())
-            # an answer that cannot be unpacked here comes without an address
-            where = self._name(attempt.where) or getattr(error, "ip", "") or "(unknown)"
+        except self._ray.exceptions.RayTaskError as error:  # errors of the task itself are in its result
+            text = " ".join(str(error).strip().splitlines()[-1].split())
+            # a result that cannot be unpickled here comes without an address
+            machine = self._name(attempts.node) or getattr(error, "ip", "") or "(unknown)"
             raise RunError(
-                f"machine {where} of the cluster cannot carry out tasks ({said[:300]}); "
-                "install there what is installed here"
+                f"machine {machine} of the cluster cannot execute tasks ({text[:300]}); "
+                "install the same packages there as here"
             ) from error
         except self._ray.exceptions.RayError as error:
-            return self._see_to(attempt, error)
-        assert isinstance(answer, Answer)
-        finished = unpacked(answer.finished)
-        failure = finished.error
-        if isinstance(failure, NotHereError) and str(failure) not in attempt.sent:
-            attempt.sent[str(failure)] = self._provide(str(failure), task)
-            self._send(attempt)
+            return self._handle_worker_death(attempts, error)
+        assert isinstance(answer, RemoteResult)
+        result = unpickle_result(answer.result)
+        failure = result.error
+        if isinstance(failure, MissingAttachmentError) and str(failure) not in attempts.attachments:
+            attempts.attachments[str(failure)] = self._store_attachment(str(failure), task)
+            self._send(attempts)
             return []
-        self._verdicts.works(task)
-        put_in_place(answer.contents, writes=task.writes, is_whole=failure is None)
-        return [finished]
+        self._lost_tasks.add_completed(task)
+        _write_files(task, answer.contents, is_complete=failure is None)
+        return [result]
 
-    def _see_to(self, attempt: _Attempt, error: Exception) -> list[Finished | Report]:
-        """Try a task again whose process or machine died, elsewhere if it can be; in the end it is lost."""
+    def _handle_worker_death(
+        self, attempts: _TaskAttempts, error: Exception
+    ) -> list[TaskResult | ProgressReport]:
+        """Retry a task whose process or machine died, on another machine if possible, or note it as lost."""
         self._read_mailbox()
-        how = attempt.words or in_words(error)
-        if isinstance(error, self._ray.exceptions.NodeDiedError) or not self._is_alive(attempt.where):
-            attempt.machines += 1
+        death = attempts.fatal_error or first_sentence(error)
+        if isinstance(error, self._ray.exceptions.NodeDiedError) or not self._is_alive(attempts.node):
+            attempts.lost_machines += 1
         else:
-            attempt.deaths.append(attempt.where)
-        attempt.where = ""
-        if attempt.machines >= LOST_MACHINES:
-            why = f"{attempt.machines} machines were lost while they worked on it: {how}"
-            return [Finished(attempt.task.number, error=LostTaskError(why))]
-        if len(attempt.deaths) < TRIES:
-            self._send(attempt)
+            attempts.deaths.append(attempts.node)
+        attempts.node = ""
+        if attempts.lost_machines >= MAX_LOST_MACHINES:
+            reason = f"{attempts.lost_machines} machines were lost while they executed it: {death}"
+            return [TaskResult(attempts.task.number, error=LostTaskError(reason))]
+        if len(attempts.deaths) < MAX_ATTEMPTS:
+            self._send(attempts)
         else:
-            names = dict.fromkeys(self._name(node) or "a machine" for node in attempt.deaths)
-            story = f"its process died {TRIES} times, on {' and '.join(names)}"
-            self._verdicts.lose(Lost(attempt.task, story, how))
+            names = dict.fromkeys(self._name(node) or "a machine" for node in attempts.deaths)
+            summary = f"its process died {MAX_ATTEMPTS} times, on {' and '.join(names)}"
+            self._lost_tasks.add(LostTask(attempts.task, summary, death))
         return []
 
-    def _read_mailbox(self) -> list[Finished | Report]:
-        self._heard = time.monotonic()
-        attempts = {attempt.task.number: attempt for attempt in self._flying.values()}
+    def _read_mailbox(self) -> list[TaskResult | ProgressReport]:
+        self._mailbox_read = time.monotonic()
+        by_number = {attempts.task.number: attempts for attempts in self._running.values()}
         try:
             messages = self._ray.get(self._mailbox.take.remote(), timeout=30)
-        except self._ray.exceptions.RayError:  # it is being started again elsewhere; messages may be lost
+        except self._ray.exceptions.RayError:  # the actor restarts elsewhere; messages may be lost
             return []
-        events: list[Finished | Report] = []
+        events: list[TaskResult | ProgressReport] = []
         for kind, number, content in messages:
-            attempt = attempts.get(number)
-            if attempt is None:
-                continue  # of a task that is finished by now
-            if kind == "began":
-                attempt.where, attempt.words = content, ""
-            elif kind == "words":
-                attempt.words = content
-            elif kind == "files":
-                put_in_place(content, writes=attempt.task.writes, is_whole=False)
-            else:
-                events.append(Report(number, *content))
+            attempts = by_number.get(number)
+            if attempts is None:
+                continue  # the task is finished by now
+            match kind:
+                case "started":
+                    attempts.node, attempts.fatal_error = content, ""
+                case "fatal error":
+                    attempts.fatal_error = content
+                case "files":
+                    _write_files(attempts.task, content, is_complete=False)
+                case _:
+                    events.append(ProgressReport(number, *content))
         return events
 
-    def _provide(self, what: str, task: Task) -> list[Any]:
-        """References to the parts of a dataset, or to a file of weights, put into the cluster once."""
-        resources = task.job.resources
-        path = Path(resources.weights) if what == "weights" else resources.dataset_root
+    def _store_attachment(self, name: str, task: Task) -> list[Any]:
+        """Return references to the parts of an attachment; it is put into the cluster once."""
+        path = task.job.attachments().get(name) if isinstance(task.job, PortableJob) else None
         if path is None or not path.exists():
             raise RunError(
-                f"a machine of the cluster lacks the {what} and the driver has nothing to send; say where "
-                "it lies on that machine (docs/engines.md), or set dataset.root here"
+                f"a machine of the cluster lacks the {name} and the driver has no copy to send; set its path "
+                "on that machine (docs/engines.md), or set dataset.root here"
             )
-        key = (what, str(path))
-        if key not in self._put:
-            parts = dataset_parts(path) if what == "dataset" else iter([{path.name: path.read_bytes()}])
-            self._put[key] = [self._ray.put(part) for part in parts]
-        return self._put[key]
+        key = (name, str(path))
+        if key not in self._stored:
+            self._stored[key] = [self._ray.put(part) for part in attachment_parts(path)]
+        return self._stored[key]
 
     def _is_alive(self, node: str) -> bool:
-        return not node or any(each["NodeID"] == node for each in self._alive())
+        return not node or any(each["NodeID"] == node for each in self._alive_nodes())
 
     def _other_node(self, known: list[str]) -> str | None:
-        """A node that can take a task and is none of these, if there is one."""
-        nodes = [node for node in self._alive() if self._asked.places(node["Resources"])]
+        """Return a random node that can execute a task and is not in ``known``; None if there is none."""
+        nodes = [node for node in self._alive_nodes() if self._request.places(node["Resources"])]
         others = [str(node["NodeID"]) for node in nodes if node["NodeID"] not in known]
         return random.choice(others) if others else None
 
-    def _alive(self) -> list[dict[str, Any]]:
+    def _alive_nodes(self) -> list[dict[str, Any]]:
         return [node for node in self._ray.nodes() if node["Alive"]]
 
     def _name(self, node: str) -> str:
-        """What messages call a node; nothing if it is not known."""
+        """Return the name of a node in messages; "" if the node is not known."""
         names = (each["NodeManagerHostname"] for each in self._ray.nodes() if each["NodeID"] == node)
         return "".join(machine_name(name, node) for name in names)
 
     def _count_places(self, *, first: bool = False) -> None:
-        """How many tasks the machines that are there now take at once."""
-        if time.monotonic() - self._looked < LOOK_SECONDS:
+        """Count the tasks that the machines of the cluster execute at once; at most every few seconds."""
+        if time.monotonic() - self._nodes_read < POLL_SECONDS:
             return
-        self._looked = time.monotonic()
-        nodes = [node["Resources"] for node in self._alive()]
-        self._places = sum(self._asked.places(node) for node in nodes)
+        self._nodes_read = time.monotonic()
+        nodes = [node["Resources"] for node in self._alive_nodes()]
+        self._places = sum(self._request.places(node) for node in nodes)
         if first and self._places == 0:
-            most = {name: max(node.get(name, 0.0) for node in nodes) for name in self._asked.all()}
-            lacking = [name for name, amount in self._asked.all().items() if most[name] < amount] or list(
-                most
-            )
+            amounts = self._request.amounts()
+            most = {name: max(node.get(name, 0.0) for node in nodes) for name in amounts}
+            lacking = [name for name, amount in amounts.items() if most[name] < amount] or list(most)
             name = lacking[0]
             option = {"CPU": "engine.cpus", "GPU": "engine.gpus"}.get(name, "engine.resources")
             raise UsageError(
-                f"{option}: a run asks for {self._asked.all()[name]:g} {name}, but no machine of the cluster "
+                f"{option}: a run asks for {amounts[name]:g} {name}, but no machine of the cluster "
                 f"has more than {most[name]:g}; lower it"
             )
+
+
+def _write_files(task: Task, contents: FileContents, *, is_complete: bool) -> None:
+    """Write the files of a task on the driver."""
+    result_file = task.job.result_file if isinstance(task.job, PortableJob) else ""
+    write_returned_files(contents, writes=task.writes, result_file=result_file, is_complete=is_complete)

@@ -1,4 +1,4 @@
-"""Cosine and sine of the angle between rows, without the arccosine and its infinite slope."""
+"""Cosine and sine of the angle between rows, without arccosine and its infinite slope."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from levelfield.geometry import first_derivative_only
+from levelfield.core.geometry import first_derivative_only
 
 
 def cosine_and_sine(samples: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Those of the angle between the matching rows of two sets of unit vectors, B x D each; gives B and B.
+    """Return cosine and sine (B each) of the angle between matching rows of two sets of unit vectors (B x D).
 
-    Both come from the lengths of x - w and x + w, one of which is exact for the smallest angle to w or to
-    -w. So value and gradient are right at any angle but 0 and 180 degrees, where the gradient has no
-    direction and is zero. It is the gradient along the sphere: what points off it is lost anyhow where the
-    vectors were scaled to unit length.
+    Both come from the lengths of x - w and x + w. One of the two is exact even for the smallest angle to w or
+    -w. So value and gradient are exact at any angle except 0 and 180 degrees, where the gradient has no
+    direction and is zero. It is the gradient along the sphere. Normalization removes the other component
+    anyway.
 
     Example:
         >>> x = torch.tensor([[1.0, 0.0]])
@@ -36,7 +36,7 @@ class _CosineAndSine(torch.autograd.Function):
         cosine = (other.square() - chord.square()) / 4
         sine = chord * other / 2
         near = cosine >= 0
-        along = torch.where(near, -apart, together)  # the slope of the cosine, but for what leaves the sphere
+        along = torch.where(near, -apart, together)  # gradient of the cosine along the sphere
         ratio = -cosine / sine.clamp(min=torch.finfo(sine.dtype).tiny)
         ctx.save_for_backward(along, ratio, torch.where(near, -1.0, 1.0).to(cosine.dtype))
         return cosine.squeeze(1), sine.squeeze(1)

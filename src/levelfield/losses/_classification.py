@@ -1,4 +1,4 @@
-"""What every classification loss shares: seeded weights, checks at the border, softmax cross-entropy."""
+"""Base class of classification losses: seeded weights, input checks, softmax cross-entropy."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from levelfield.errors import UsageError
-from levelfield.geometry import Tuples
+from levelfield.core.errors import UsageError
+from levelfield.core.geometry import MinedTuples
+from levelfield.core.seeds import torch_generator
 from levelfield.losses._module import Loss
 from levelfield.losses._reduction import Reduction, reduce
-from levelfield.seeds import torch_generator
 
 
 class ClassificationLoss(Loss):
-    """Base of the losses that own weight vectors for each class; each implements ``compute``.
+    """Base class of losses that own weight vectors of classes; subclasses implement ``compute``.
 
-    The weights start as N(0, ``start_std()``²) drawn from a stream of their own, so that a model and its loss
-    can be made in any order.
+    The initial weights are N(0, ``init_std()``²), drawn from their own random stream. So a model and its loss
+    can be created in any order.
     """
 
-    takes_more_classes: ClassVar[bool] = True
-    """Whether ``weights`` of more classes than C can be handed in: false if there is more to a class."""
+    accepts_extra_classes: ClassVar[bool] = True
+    """True if ``weights`` of more than C classes are accepted; false if a class has other parameters too."""
 
     num_classes: int
     """C; labels are 0..C-1."""
     embedding_size: int
     """D, the width of the embeddings."""
     seed: int = 0
-    """Of the starting weights."""
+    """Seed of the initial weights."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -38,33 +38,33 @@ class ClassificationLoss(Loss):
         check_count("embedding_size", self.embedding_size)
         shape = self.num_classes * self.vectors_per_class(), self.embedding_size
         start = torch.randn(shape, generator=torch_generator("class weights", self.seed))
-        self.weights = nn.Parameter(start * self.start_std())
+        self.weights = nn.Parameter(start * self.init_std())
 
     def vectors_per_class(self) -> int:
-        """How many weight vectors each class has; they stand in consecutive rows of ``weights``."""
+        """Return the number of weight vectors per class; they are consecutive rows of ``weights``."""
         return 1
 
-    def start_std(self) -> float:
-        """The spread of the starting weights."""
+    def init_std(self) -> float:
+        """Return the standard deviation of the initial weights."""
         return 1.0
 
     def forward(
         self,
         embeddings: Tensor,
         labels: Tensor,
-        tuples: Tuples | None = None,
+        tuples: MinedTuples | None = None,
         *,
         weights: Tensor | None = None,
     ) -> Tensor:
-        """The loss of a batch, computed in float32 or better and with autocast off.
+        """Return the loss of a batch, computed in float32 or better and without autocast.
 
-        A cosine rounded to bfloat16 and then scaled by 64 is no cosine any more.
+        A cosine rounded to bfloat16 and then scaled by 64 would be too inexact.
 
         Args:
-            embeddings: B x D, as they come from the head.
+            embeddings: B x D, the output of the head.
             labels: B, in 0..num_classes-1.
-            tuples: Refused, if any: samples are compared with classes.
-            weights: Those to compare with, instead of its own: of more classes, made by a synthesis.
+            tuples: Must be None, because samples are compared with classes.
+            weights: Weights to use instead of the loss's own, such as those of a synthesis with more classes.
 
         Returns:
             A scalar.
@@ -79,10 +79,12 @@ class ClassificationLoss(Loss):
             return self.compute(vectors, labels.long(), weights)
 
     def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-        """The formula, on embeddings (B x D), labels (B) and weights that are checked and of one dtype."""
+        """Return the loss of checked embeddings (B x D), labels (B) and weights of one dtype."""
         raise NotImplementedError
 
-    def _check(self, embeddings: Tensor, labels: Tensor, tuples: Tuples | None, *, num_classes: int) -> None:
+    def _check(
+        self, embeddings: Tensor, labels: Tensor, tuples: MinedTuples | None, *, num_classes: int
+    ) -> None:
         name = type(self).__name__
         if tuples is not None:
             raise UsageError(
@@ -90,15 +92,15 @@ class ClassificationLoss(Loss):
             )
         if embeddings.ndim != 2 or embeddings.shape[1] != self.embedding_size:
             raise UsageError(
-                f"{name} was made for embeddings of shape B x {self.embedding_size}, got "
+                f"{name} expects embeddings of shape B x {self.embedding_size}, got "
                 f"{tuple(embeddings.shape)}; set embedding_size to the embedder's size"
             )
         if labels.shape != embeddings.shape[:1]:
             raise UsageError(
                 f"{name} needs one label per embedding, got labels of shape {tuple(labels.shape)} for "
-                f"{len(embeddings)} embeddings"
+                f"{len(embeddings)} embeddings; give a tensor of shape (B,)"
             )
-        # Under torch.compile the values are unknown, and looking at them would break the graph.
+        # Under torch.compile the values are unknown, and reading them would break the graph.
         if not torch.compiler.is_compiling():
             check_labels(labels, num_classes, name=name)
 
@@ -106,26 +108,27 @@ class ClassificationLoss(Loss):
 def softmax_loss(
     logits: Tensor, labels: Tensor, *, reduction: Reduction = "mean", label_smoothing: float = 0.0
 ) -> Tensor:
-    """Cross-entropy of ``logits`` (B x C) with ``labels`` (B), one loss per sample, reduced to a scalar.
+    """Return the cross-entropy of ``logits`` (B x C) with ``labels`` (B), reduced to a scalar.
 
     Example:
         >>> softmax_loss(torch.tensor([[9.0, 9.0], [9.0, 9.0]]), torch.tensor([0, 1]), reduction="sum")
         tensor(1.3863)
     """
     if reduction == "mean" and len(labels) > 0:
-        return F.cross_entropy(logits, labels, label_smoothing=label_smoothing)  # in one fused pass
+        return F.cross_entropy(logits, labels, label_smoothing=label_smoothing)  # fused
     losses = F.cross_entropy(logits, labels, label_smoothing=label_smoothing, reduction="none")
     return reduce(losses, torch.ones_like(losses), reduction)
 
 
 def check_labels(labels: Tensor, num_classes: int, *, name: str = "the loss") -> None:
-    """Refuse ``labels`` (B) that are not whole numbers in 0..num_classes-1.
+    """Raise UsageError if ``labels`` (B) are not whole numbers in 0..num_classes-1.
 
     Example:
         >>> check_labels(torch.tensor([0, 3]), 3, name="ArcFace")
         Traceback (most recent call last):
         ...
-        levelfield.errors.UsageError: ArcFace was made for labels 0..2, got 3; renumber the training ...
+        levelfield.core.errors.UsageError: ArcFace expects labels 0..2, got 3; renumber the training classes
+            ...
     """
     if labels.dtype.is_floating_point or labels.dtype == torch.bool:
         raise UsageError(f"{name} needs whole-number labels, got {labels.dtype}; convert them with .long()")
@@ -134,18 +137,18 @@ def check_labels(labels: Tensor, num_classes: int, *, name: str = "the loss") ->
     low, high = torch.stack(torch.aminmax(labels)).tolist()
     if low < 0 or high >= num_classes:
         raise UsageError(
-            f"{name} was made for labels 0..{num_classes - 1}, got {low if low < 0 else high}; "
+            f"{name} expects labels 0..{num_classes - 1}, got {low if low < 0 else high}; "
             "renumber the training classes from 0 or raise num_classes"
         )
 
 
 def check_count(name: str, value: int) -> None:
-    """Refuse a ``value`` that is not a whole number of at least one."""
+    """Raise UsageError if ``value`` is not a whole number of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise UsageError(f"{name} must be a whole number of at least 1, got {value!r}")
+        raise UsageError(f"{name} must be a whole number of at least 1, got {value!r}; correct it")
 
 
 def check_positive(name: str, value: float) -> None:
-    """Refuse a ``value`` that is not above zero."""
+    """Raise UsageError if ``value`` is not above 0."""
     if not value > 0:
-        raise UsageError(f"{name} must be above 0, got {value!r}")
+        raise UsageError(f"{name} must be above 0, got {value!r}; correct it")

@@ -1,4 +1,4 @@
-"""Histograms with a gradient: each value is shared between the two nodes around it."""
+"""Differentiable histograms: each value is split between the two nearest nodes."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from levelfield.geometry import first_derivative_only
+from levelfield.core.geometry import first_derivative_only
 
 
 def soft_histogram(positions: Tensor, groups: Tensor, *, num_groups: int, num_nodes: int) -> Tensor:
-    """How much of each group lies at each node; ``num_groups`` x ``num_nodes``.
+    """Return the histograms of all groups, ``num_groups`` x ``num_nodes``.
 
     Args:
-        positions: Where each value lies, in units of the distance of nodes: node k is at k. Any shape.
-        groups: The histogram each value belongs to, 0..num_groups-1; the same shape, int32.
-        num_groups: The number of histograms.
-        num_nodes: The number of nodes; values beyond the outer nodes are counted at them.
+        positions: Position of each value, in units of the node distance: node k is at k. Any shape.
+        groups: Histogram of each value, 0..num_groups-1; same shape, int32.
+        num_groups: Number of histograms.
+        num_nodes: Number of nodes; values beyond the outer nodes count at them.
 
     Example:
         >>> one = torch.zeros(2, dtype=torch.int32)
@@ -29,7 +29,7 @@ def soft_histogram(positions: Tensor, groups: Tensor, *, num_groups: int, num_no
 
 
 class _SoftHistogram(torch.autograd.Function):
-    """Needs one scattered sum, because the two shares of a value add up to one."""
+    """Soft histogram with one scatter, because the two shares of a value sum to one."""
 
     @staticmethod
     def forward(ctx: Any, positions: Tensor, groups: Tensor, num_groups: int, num_nodes: int) -> Tensor:
@@ -37,11 +37,12 @@ class _SoftHistogram(torch.autograd.Function):
         outside = (inside != positions).flatten()
         node = inside.floor().clamp_(max=num_nodes - 2)
         right = inside.sub_(node).flatten()
-        cell = torch.add(node.int(), groups, alpha=num_nodes).flatten().long()
+        # NaN is counted at the first node, so that it reaches the result as a share instead of an index.
+        cell = torch.add(node.nan_to_num_(0.0).int(), groups, alpha=num_nodes).flatten().long()
         size = num_groups * num_nodes
         number = torch.bincount(cell, minlength=size).to(right.dtype)
         passed_on = torch.zeros_like(number).scatter_add_(0, cell, right)
-        # Beyond the outer nodes nothing changes with the position: such values look at a slope of zero.
+        # Values beyond the outer nodes have slope zero.
         ctx.save_for_backward(cell.masked_fill_(outside, size))
         ctx.shape = positions.shape
         return (number - passed_on + passed_on.roll(1)).view(num_groups, num_nodes)

@@ -1,4 +1,4 @@
-"""Small networks inside of losses and regularisers, with starting weights from a stream of their own."""
+"""Small networks of losses and regularizers, initialized from a given generator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import nn
 
 
 def seeded_linear(inputs: int, outputs: int, *, generator: torch.Generator) -> nn.Linear:
-    """A linear layer that starts as PyTorch's do, uniform in +-1/sqrt(inputs), but from ``generator``.
+    """Return a linear layer initialized as in PyTorch, uniform in +-1/sqrt(inputs), but from ``generator``.
 
     Example:
         >>> one, same = (seeded_linear(3, 2, generator=torch.Generator().manual_seed(0)) for _ in range(2))
@@ -27,7 +27,7 @@ def seeded_linear(inputs: int, outputs: int, *, generator: torch.Generator) -> n
 
 
 def mlp(widths: Sequence[int], *, generator: torch.Generator) -> nn.Sequential:
-    """Linear layers from each of the ``widths`` to the next, with ReLU between them.
+    """Return linear layers from each of the ``widths`` to the next, with ReLU between them.
 
     Example:
         >>> mlp([3, 8, 2], generator=torch.Generator())(torch.zeros(5, 3)).shape

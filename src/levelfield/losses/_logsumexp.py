@@ -1,6 +1,6 @@
-"""Row-wise log-sum-exp over some of a row's entries.
+"""Row-wise log-sum-exp over the masked entries of a matrix.
 
-Written with few temporaries: on a CPU, fetching fresh memory for one costs more than the arithmetic in it.
+The code uses few temporaries: on a CPU, allocating one costs more than its arithmetic.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from levelfield.geometry import first_derivative_only
+from levelfield.core.geometry import first_derivative_only
 
 FAR = 1e30
-"""Beyond any similarity or distance, and still a float32."""
+"""Larger than any similarity or distance, and a valid float32."""
 
 
 def log_sum_exp(matrix: Tensor, mask: Tensor, *, plus_one: bool = False) -> Tensor:
-    """``log(sum exp)`` over the entries of each row whose ``mask`` is one, not zero; N x M gives N.
+    """Return ``log(sum exp)`` over the entries of each row whose ``mask`` is one; N x M gives N.
 
-    Where a row has none, the result is ``-inf`` and its gradient zero. With
-    ``plus_one`` it is ``log(1 + sum exp)``, and zero where a row has none.
+    For a row without entries the result is ``-inf`` and its gradient zero. With ``plus_one`` the result is
+    ``log(1 + sum exp)``, and zero for a row without entries.
 
     Example:
         >>> rows = torch.tensor([[0.0, 1000.0], [0.0, 0.0]])
@@ -37,7 +37,7 @@ def log_sum_exp(matrix: Tensor, mask: Tensor, *, plus_one: bool = False) -> Tens
 def log_sum_exps(
     matrix: Tensor, positive: Tensor, negative: Tensor, *, plus_one: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """:func:`log_sum_exp` over the positives and over the negatives of each row, for little more than one.
+    """Return :func:`log_sum_exp` over the positives and over the negatives of each row, at the cost of one.
 
     The masks must not overlap.
 
@@ -51,7 +51,7 @@ def log_sum_exps(
 
 
 def softmax_weights(matrix: Tensor, mask: Tensor, *, plus_one: bool) -> tuple[Tensor, Tensor]:
-    """:func:`log_sum_exp` and its gradient, the share of each entry in its row's sum; outside autograd.
+    """Return :func:`log_sum_exp` and its gradient, the share of each entry in its row's sum; no autograd.
 
     Example:
         >>> softmax_weights(torch.zeros(1, 3), torch.tensor([[1.0, 1.0, 0.0]]), plus_one=False)
@@ -64,7 +64,7 @@ def softmax_weights(matrix: Tensor, mask: Tensor, *, plus_one: bool) -> tuple[Te
 
 
 class _LogSumExp(torch.autograd.Function):
-    """Keeps the softmax weights: they are the gradient, and nothing else of N x M need be saved."""
+    """Log-sum-exp that saves only the softmax weights, which are its gradient."""
 
     @staticmethod
     def forward(ctx: Any, matrix: Tensor, mask: Tensor, plus_one: bool) -> Tensor:
@@ -84,26 +84,26 @@ class _LogSumExps(torch.autograd.Function):
     def forward(
         ctx: Any, matrix: Tensor, positive: Tensor, negative: Tensor, plus_one: bool
     ) -> tuple[Tensor, Tensor]:
-        both = both_log_sum_exps(matrix, positive, negative, plus_one=plus_one)
+        both = log_sum_exp_parts(matrix, positive, negative, plus_one=plus_one)
         ctx.save_for_backward(*both)
         return both.pull, both.push
 
     @staticmethod
     @first_derivative_only
     def backward(ctx: Any, pull: Tensor, push: Tensor) -> tuple[Tensor, None, None, None]:
-        return BothSums(*ctx.saved_tensors).slope(pull[:, None], push[:, None]), None, None, None
+        return LogSumExpParts(*ctx.saved_tensors).slope(pull[:, None], push[:, None]), None, None, None
 
 
-class BothSums(NamedTuple):
-    """:func:`log_sum_exps`, with what its gradient needs.
+class LogSumExpParts(NamedTuple):
+    """Values of :func:`log_sum_exps`, and the parts of its gradient.
 
     Attributes:
         pull: N, over the positives.
         push: N, over the negatives.
         pulls: N x M, the exponentials of the positives, zero elsewhere.
-        pushes: N x M, those of the negatives.
-        pull_inverse: N x 1, what divides by the sum of ``pulls``.
-        push_inverse: N x 1, what divides by the sum of ``pushes``.
+        pushes: N x M, the exponentials of the negatives.
+        pull_inverse: N x 1, one over the sum of ``pulls``.
+        push_inverse: N x 1, one over the sum of ``pushes``.
     """
 
     pull: Tensor
@@ -114,15 +114,17 @@ class BothSums(NamedTuple):
     push_inverse: Tensor
 
     def slope(self, pull: Tensor | float, push: Tensor | float) -> Tensor:
-        """The gradient (N x M) of the matrix, from those of ``pull`` and ``push`` (N x 1, or numbers)."""
+        """Return the matrix's gradient (N x M) from those of ``pull`` and ``push`` (N x 1, or numbers)."""
         slope = self.pushes * (push * self.push_inverse)
         return slope.addcmul_(self.pulls, pull * self.pull_inverse)
 
 
-def both_log_sum_exps(matrix: Tensor, positive: Tensor, negative: Tensor, *, plus_one: bool) -> BothSums:
-    """:func:`log_sum_exps` outside of autograd.
+def log_sum_exp_parts(
+    matrix: Tensor, positive: Tensor, negative: Tensor, *, plus_one: bool
+) -> LogSumExpParts:
+    """Return the values of :func:`log_sum_exps` and the parts of their gradients; no autograd.
 
-    One exponential for both sums: each entry is taken relative to the maximum of its own kind.
+    One exponential serves both sums: each entry is relative to the maximum of its own kind.
     """
     pull_top = _top(matrix, positive, plus_one=plus_one)
     push_top = _top(matrix, negative, plus_one=plus_one)
@@ -131,28 +133,28 @@ def both_log_sum_exps(matrix: Tensor, positive: Tensor, negative: Tensor, *, plu
     pushes.mul_(negative)
     pull, pull_inverse = _log(pulls.sum(1, keepdim=True), pull_top, plus_one=plus_one)
     push, push_inverse = _log(pushes.sum(1, keepdim=True), push_top, plus_one=plus_one)
-    return BothSums(pull, push, pulls, pushes, pull_inverse, push_inverse)
+    return LogSumExpParts(pull, push, pulls, pushes, pull_inverse, push_inverse)
 
 
 def _top(matrix: Tensor, mask: Tensor, *, plus_one: bool) -> Tensor:
-    """The largest entry of each row that the mask admits, N x 1; zero if there is none.
+    """Return the largest masked entry of each row, N x 1; zero if there is none.
 
-    On a CPU adding is much faster than filling, so the others are moved far away.
+    The other entries are shifted by a large number: on a CPU adding is much faster than filling.
     """
     top = (mask - 1).mul_(FAR).add_(matrix).amax(1, keepdim=True)
     return top.clamp_(min=0.0) if plus_one else top.masked_fill_(top < -FAR / 2, 0.0)
 
 
 def _exp(matrix: Tensor) -> Tensor:
-    """The exponential, in place, with limits: on a CPU it is slow where it underflows."""
+    """Return the exponential, in place, of clamped entries: on a CPU underflow is slow."""
     limit = -math.log(torch.finfo(matrix.dtype).tiny) - 1
     return matrix.clamp_(min=-limit, max=limit).exp_()
 
 
 def _log(total: Tensor, top: Tensor, *, plus_one: bool) -> tuple[Tensor, Tensor]:
-    """The logarithm (N) of sums relative to ``top`` (both N x 1), and what divides by the sum (N x 1)."""
+    """Return the logarithm (N) of sums relative to ``top`` (both N x 1), and one over the sum (N x 1)."""
     if plus_one:
-        value = torch.log1p(total + torch.expm1(-top)) + top  # exact also where the sum is tiny
+        value = torch.log1p(total + torch.expm1(-top)) + top  # exact for tiny sums too
         total = total + torch.exp(-top)
     else:
         value = total.log() + top

@@ -1,4 +1,4 @@
-"""What all losses share: options written once, as fields, and a ``compute`` that holds the formula."""
+"""Base classes of the losses: options are fields, and ``compute`` holds the formula."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import dataclass_transform
 
 from torch import Tensor, nn
 
-from levelfield.errors import UsageError
-from levelfield.geometry import Tuples, checked
+from levelfield.core.errors import UsageError
+from levelfield.core.geometry import MinedTuples, check_embeddings
 from levelfield.miners.pml_bridge import from_pml
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
 class Loss(nn.Module):
-    """Base of the losses: a module whose options are annotated fields, as in a dataclass.
+    """Base class of the losses: a module whose options are annotated fields, as in a dataclass.
 
-    Every subclass becomes a dataclass with keyword-only fields, so an option's name, type, default and
-    meaning stand in one place, and the constructor, its signature and ``print`` follow from them. A subclass
-    that has to check its options or to make parameters does so in ``__post_init__``.
+    Every subclass becomes a dataclass with keyword-only fields. So the name, type, default and meaning of an
+    option are written once. Constructor, signature and ``print`` follow from them. A subclass that checks
+    options or creates parameters does so in ``__post_init__``.
 
     Example:
         >>> class Shrink(Loss):
@@ -36,54 +36,55 @@ class Loss(nn.Module):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def rates(self, loss_lr: float) -> list[tuple[list[nn.Parameter], float]]:
-        """The parameters, and the learning rate of each: ``loss_lr`` unless a part has one of its own."""
+    def parameters_with_lr(self, loss_lr: float) -> list[tuple[list[nn.Parameter], float]]:
+        """Return groups of parameters with their learning rate: ``loss_lr`` unless a group has its own."""
         return [(list(self.parameters()), loss_lr)]
 
     def extra_repr(self) -> str:
-        """The options, for print."""
-        return ", ".join(f"{option.name}={getattr(self, option.name)!r}" for option in fields(self))  # type: ignore[arg-type]
+        """Return the options, for print."""
+        options = fields(self)  # type: ignore[arg-type]  # a dataclass by its metaclass, which mypy cannot know
+        return ", ".join(f"{option.name}={getattr(self, option.name)!r}" for option in options)
 
 
 class EmbeddingLoss(Loss):
-    """Base of the losses that compare the samples of a batch with each other; each implements ``compute``."""
+    """Base class of losses that compare the samples of a batch; subclasses implement ``compute``."""
 
     def forward(
-        self, embeddings: Tensor, labels: Tensor, tuples: Tuples | tuple[Tensor, ...] | None = None
+        self, embeddings: Tensor, labels: Tensor, tuples: MinedTuples | tuple[Tensor, ...] | None = None
     ) -> Tensor:
-        """The loss of a batch.
+        """Return the loss of a batch.
 
         Args:
-            embeddings: B x D, as they come from the head.
+            embeddings: B x D, the output of the head.
             labels: B.
-            tuples: A miner's choice; all pairs or triplets of the batch if None. Sums over hinges count a
-                tuple as often as it is listed, sums inside a logarithm once. Plain index tensors, as the
-                miners of pytorch-metric-learning give them, are taken too.
+            tuples: Pairs or triplets of a miner; None means all of the batch. Sums over hinges count a tuple
+                as often as it is listed, sums inside a logarithm once. Plain index tensors, as returned by
+                the miners of pytorch-metric-learning, are accepted too.
 
         Returns:
             A scalar, float32 or better.
         """
-        vectors = checked(embeddings, labels)
+        vectors = check_embeddings(embeddings, labels)
         chosen = from_pml(tuples) if isinstance(tuples, tuple) else tuples
         return self.compute(vectors, labels, chosen) if len(labels) else vectors.sum()
 
-    def compute(self, vectors: Tensor, labels: Tensor, tuples: Tuples | None) -> Tensor:
-        """The formula, on vectors (B x D) that are checked and float32 or better."""
+    def compute(self, vectors: Tensor, labels: Tensor, tuples: MinedTuples | None) -> Tensor:
+        """Return the loss of vectors (B x D), which are checked and float32 or better."""
         raise NotImplementedError
 
 
 class RankingLoss(Loss):
-    """Base of the losses that rank the whole batch and so take no miner; each implements ``compute``."""
+    """Base class of losses that rank the whole batch and take no miner; subclasses implement ``compute``."""
 
-    def forward(self, embeddings: Tensor, labels: Tensor, tuples: Tuples | None = None) -> Tensor:
-        """The loss of ``embeddings`` (B x D) with ``labels`` (B): a scalar, float32 or better."""
+    def forward(self, embeddings: Tensor, labels: Tensor, tuples: MinedTuples | None = None) -> Tensor:
+        """Return the loss of ``embeddings`` (B x D) with ``labels`` (B): a scalar, float32 or better."""
         if tuples is not None:
             raise UsageError(
                 f"{type(self).__name__} ranks the whole batch and takes no miner; drop the miner"
             )
-        vectors = checked(embeddings, labels)
+        vectors = check_embeddings(embeddings, labels)
         return self.compute(vectors, labels) if len(labels) else vectors.sum()
 
     def compute(self, vectors: Tensor, labels: Tensor) -> Tensor:
-        """The formula, on vectors (B x D) that are checked and float32 or better."""
+        """Return the loss of vectors (B x D), which are checked and float32 or better."""
         raise NotImplementedError

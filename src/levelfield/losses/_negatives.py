@@ -1,4 +1,4 @@
-"""Losses of how many negatives come before a positive, value and gradient in one pass in B x B memory."""
+"""Losses of the number of negatives before a positive; value and gradient in one pass, B x B memory."""
 
 from __future__ import annotations
 
@@ -10,25 +10,27 @@ import torch
 from torch import Tensor
 from torch.nn.functional import hardshrink, threshold
 
-from levelfield.geometry import PositivePairs, list_positives, parts
+from levelfield.core.geometry import PositivePairs, iterate_chunks, list_positives
 from levelfield.losses._logsumexp import FAR
 
 Step = Callable[[Tensor], tuple[Tensor, Tensor]]
-"""From by how much each negative is above (P x B) to how much it counts, and the slope of that.
+"""Function from similarity differences (P x B) to soft counts of negatives, and their slopes.
 
-It may change what it is given. What is not a negative is very far below and must count as exactly zero."""
+It may change its argument. Entries that are not negatives are very far below zero; they must count as exactly
+zero.
+"""
 
 TEMPORARIES = 8
-"""As many P x B tensors are alive at a time; small portions of them stay in a processor's cache."""
+"""Number of P x B tensors alive at a time; chunks are sized so that they fit into the processor's cache."""
 
 
-class Mates(NamedTuple):
-    """Every pair of an anchor with one of its positives or with itself, of anchors that have a positive.
+class PairsWithSelf(NamedTuple):
+    """Pairs of each anchor with its positives and with itself; only anchors that have a positive.
 
     Attributes:
         pairs: The P pairs.
-        share: (P,) one over how many pairs the anchor has.
-        anchors: How many anchors there are, at least one (a scalar).
+        share: (P,) one over the number of pairs of the anchor.
+        anchors: Number of anchors, at least one (a scalar).
     """
 
     pairs: PositivePairs
@@ -36,11 +38,11 @@ class Mates(NamedTuple):
     anchors: Tensor
 
 
-def mates(positive: Tensor) -> Mates:
-    """The pairs of the B x B mask ``positive``, and each anchor with itself.
+def list_pairs_with_self(positive: Tensor) -> PairsWithSelf:
+    """Return the pairs of the B x B mask ``positive``, and each anchor with itself.
 
     Example:
-        >>> found = mates(torch.tensor([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]))
+        >>> found = list_pairs_with_self(torch.tensor([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]))
         >>> found.pairs.anchor.tolist(), found.pairs.positive.tolist()
         ([0, 0, 1, 1], [0, 1, 0, 1])
         >>> found.share, found.anchors
@@ -49,10 +51,10 @@ def mates(positive: Tensor) -> Mates:
     has_positive = positive.amax(1)
     both = positive + torch.diag(has_positive)
     pairs = list_positives(both)
-    return Mates(pairs, 1 / both.sum(1)[pairs.anchor], has_positive.sum().clamp_(min=1))
+    return PairsWithSelf(pairs, 1 / both.sum(1)[pairs.anchor], has_positive.sum().clamp_(min=1))
 
 
-def sum_over_mates(
+def sum_over_pairs(
     similarity: Tensor,
     pairs: PositivePairs,
     negative: Tensor,
@@ -60,16 +62,16 @@ def sum_over_mates(
     step: Step,
     loss: Callable[[slice, Tensor], tuple[Tensor, Tensor]],
 ) -> tuple[Tensor, Tensor]:
-    """Sum of ``loss(sum_n step(s_an - s_ak))`` over all ``pairs`` (a, k), and its gradient.
+    """Return the sum of ``loss(sum_n step(s_an - s_ak))`` over all ``pairs`` (a, k), and its gradient.
 
-    Similarities that are equal up to rounding count as equal. Outside of autograd.
+    It does not use autograd. Similarities that are equal up to rounding count as equal.
 
     Args:
         similarity: B x B.
         pairs: The pairs.
         negative: B x B, ones for the negatives n of a.
-        step: How much a negative counts.
-        loss: From a slice of the pairs, and the counts of these, to their losses and slopes by the count.
+        step: Soft count of a negative.
+        loss: Function from a slice of the pairs and their counts to their losses and the slopes by the count.
 
     Example:
         >>> s = torch.tensor([[1.0, 0.2, 0.5]])
@@ -78,13 +80,13 @@ def sum_over_mates(
         ...     return count**2, 2 * count
         >>> def step(above):
         ...     return above.relu(), above.relu().sign()
-        >>> sum_over_mates(s, pairs, negative, step=step, loss=square)
+        >>> sum_over_pairs(s, pairs, negative, step=step, loss=square)
         (tensor(0.0900), tensor([[ 0.0000, -0.6000,  0.6000]]))
     """
     total, gradient = similarity.new_zeros(()), torch.zeros_like(similarity)
     own = similarity[pairs.anchor, pairs.positive]
     rivals = (negative - 1).mul_(FAR).add_(similarity)
-    for part in parts(len(own), TEMPORARIES * similarity.shape[1]):
+    for part in iterate_chunks(len(own), TEMPORARIES * similarity.shape[1]):
         anchor = pairs.anchor[part]
         above = hardshrink(rivals[anchor].sub_(own[part, None]), rounding(similarity))
         counts, slopes = step(above)
@@ -97,9 +99,9 @@ def sum_over_mates(
 
 
 def soft_step(above: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-    """The logistic function of above / temperature and its slope, both exactly zero far below zero.
+    """Return the logistic function of above / temperature and its slope, both exactly zero far below zero.
 
-    On a CPU it is slow where it underflows, so it is cut off long before.
+    It is cut off before it underflows, which is slow on a CPU.
 
     Example:
         >>> soft_step(torch.tensor([0.0, -1.0, -1e30]), 0.01)
@@ -112,7 +114,7 @@ def soft_step(above: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
 
 
 def rounding(similarity: Tensor) -> float:
-    """Cosines that differ by less are equal.
+    """Return the rounding error of cosines; smaller differences count as ties.
 
     Example:
         >>> rounding(torch.zeros(1)) < 1e-5

@@ -1,4 +1,4 @@
-"""From one loss per tuple to one number."""
+"""Reductions of one loss per tuple to a scalar."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 import torch
 from torch import Tensor
 
-from levelfield.errors import UsageError, did_you_mean
-from levelfield.geometry import with_gradient
+from levelfield.core.errors import UsageError, did_you_mean
+from levelfield.core.geometry import attach_gradient
 
 Reduction: TypeAlias = Literal["mean", "sum"]
-"""For losses that are never exactly zero, or can be negative."""
+"""Reduction of losses that are never exactly zero, or can be negative."""
 
 HingeReduction: TypeAlias = Literal["mean", "mean_nonzero", "sum"]
-"""For hinges: ``mean_nonzero`` leaves out the tuples that are satisfied."""
+"""Reduction of hinge losses; ``mean_nonzero`` leaves out tuples whose loss is zero."""
 
 REDUCTIONS: tuple[str, ...] = get_args(HingeReduction)
 
 
-class Sum(NamedTuple):
-    """A sum of losses, of how many tuples, and how many of those have a loss above zero (scalars)."""
+class TupleSum(NamedTuple):
+    """Sum of the losses of tuples, number of tuples, and number with a loss above zero (scalars)."""
 
     total: Tensor
     counts: Tensor
     nonzero: Tensor
 
-    def reduced(self, reduction: HingeReduction) -> Tensor:
-        """What ``reduction`` makes of it; zero if there are no tuples.
+    def reduce(self, reduction: HingeReduction) -> Tensor:
+        """Return the sum or mean by ``reduction``; zero if there are no tuples.
 
         Example:
-            >>> Sum(torch.tensor(6.0), torch.tensor(3), torch.tensor(2)).reduced("mean_nonzero")
+            >>> TupleSum(torch.tensor(6.0), torch.tensor(3), torch.tensor(2)).reduce("mean_nonzero")
             tensor(3.)
         """
         if reduction == "sum":
@@ -43,10 +43,10 @@ class Sum(NamedTuple):
 
 
 def reduce(losses: Tensor, counts: Tensor, reduction: HingeReduction) -> Tensor:
-    """The sum or mean of ``losses``, each taken ``counts`` times; both of any one shape.
+    """Return the sum or mean of ``losses``, each counted ``counts`` times; both have the same shape.
 
     ``mean`` divides by the number of tuples, ``mean_nonzero`` by the number of tuples whose loss is above
-    zero. Without any tuple the result is zero, and so is its gradient. Losses with count zero must be finite.
+    zero. Without tuples the result and its gradient are zero. Losses with count zero must be finite.
 
     Example:
         >>> losses, counts = torch.tensor([3.0, 0.0, 7.0]), torch.tensor([1.0, 2.0, 0.0])
@@ -55,30 +55,30 @@ def reduce(losses: Tensor, counts: Tensor, reduction: HingeReduction) -> Tensor:
     """
     number = counts.sum()
     nonzero = losses.detach().clone().gt_(0).mul_(counts).sum() if reduction == "mean_nonzero" else number
-    return Sum((losses * counts).sum(), number, nonzero).reduced(reduction)
+    return TupleSum((losses * counts).sum(), number, nonzero).reduce(reduction)
 
 
-def hinges(
-    values: Tensor, *parts: tuple[Tensor, int, float], reduction: HingeReduction
+def hinge_loss_and_gradient(
+    values: Tensor, *terms: tuple[Tensor, int, float], reduction: HingeReduction
 ) -> tuple[Tensor, Tensor]:
-    """The sum of several reduced :func:`hinge_sum` and its gradient, both outside of autograd.
+    """Return the sum of several reduced :func:`hinge_sum` and its gradient, both outside of autograd.
 
-    Each part is (counts, slope, offset); ``values`` and counts have any one shape.
+    Each part is (counts, slope, offset); ``values`` and counts have the same shape.
 
     Example:
-        >>> hinges(torch.tensor([0.0, 2.0]), (torch.ones(2), -1, 1.0), reduction="mean")
+        >>> hinge_loss_and_gradient(torch.tensor([0.0, 2.0]), (torch.ones(2), -1, 1.0), reduction="mean")
         (tensor(0.5000), tensor([-0.5000,  0.0000]))
     """
     value, gradient = values.new_zeros(()), torch.zeros_like(values)
-    for counts, slope, offset in parts:
+    for counts, slope, offset in terms:
         part, its_gradient = _plain_hinge_sum(values, counts, slope=slope, offset=offset)
-        value += part.reduced(reduction)
-        gradient += part._replace(total=its_gradient).reduced(reduction)
+        value += part.reduce(reduction)
+        gradient += part._replace(total=its_gradient).reduce(reduction)
     return value, gradient
 
 
-def hinge_sum(values: Tensor, counts: Tensor, *, slope: int, offset: float) -> Sum:
-    """Sum of ``[slope * value + offset]+``, each taken ``counts`` times; both of any one shape.
+def hinge_sum(values: Tensor, counts: Tensor, *, slope: int, offset: float) -> TupleSum:
+    """Return the sum of ``[slope * value + offset]+``, each counted ``counts`` times; same shapes.
 
     Example:
         >>> hinge_sum(torch.tensor([0.0, 0.5, 2.0]), torch.ones(3), slope=-1, offset=1.0).total
@@ -86,11 +86,11 @@ def hinge_sum(values: Tensor, counts: Tensor, *, slope: int, offset: float) -> S
     """
     with torch.no_grad():
         plain, gradient = _plain_hinge_sum(values, counts, slope=slope, offset=offset)
-    return plain._replace(total=with_gradient(plain.total, values, gradient))
+    return plain._replace(total=attach_gradient(plain.total, values, gradient))
 
 
-def _plain_hinge_sum(values: Tensor, counts: Tensor, *, slope: int, offset: float) -> tuple[Sum, Tensor]:
+def _plain_hinge_sum(values: Tensor, counts: Tensor, *, slope: int, offset: float) -> tuple[TupleSum, Tensor]:
     losses = (slope * values).add_(offset).relu_().mul_(counts)
     total = losses.sum()
     active = losses.sign_().mul_(counts)
-    return Sum(total, counts.sum(), active.sum()), active.mul_(slope)
+    return TupleSum(total, counts.sum(), active.sum()), active.mul_(slope)

@@ -7,13 +7,21 @@ import math
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Tuples, of_batch, pair_masks, parts, products, unit, with_gradient
+from levelfield.core.geometry import (
+    MinedTuples,
+    attach_gradient,
+    dot_products,
+    iterate_chunks,
+    l2_normalize,
+    pair_masks,
+    select_batch_rows,
+)
+from levelfield.core.space import Float
 from levelfield.losses import register
 from levelfield.losses._logsumexp import softmax_weights
 from levelfield.losses._module import EmbeddingLoss
-from levelfield.losses._reduction import Reduction, Sum
-from levelfield.losses.npair import mean_square_norm, npair_of_all
-from levelfield.space import Float
+from levelfield.losses._reduction import Reduction, TupleSum
+from levelfield.losses.npair import mean_square_norm, npair_loss_over_all_pairs
 
 
 @register(
@@ -30,13 +38,13 @@ from levelfield.space import Float
     },
 )
 class Angular(EmbeddingLoss):
-    """Bound the angle under which a negative sees a positive pair; with the N-pair loss.
+    """Bound the angle at a negative that faces a positive pair; with the N-pair loss.
 
     ``log(1 + sum_n exp(4 tan^2(alpha) (x_a + x_p) . x_n - 2 (1 + tan^2(alpha)) x_a . x_p))`` over positive
-    pairs of normalised embeddings, ``angular_weight`` times, plus the N-pair loss of the embeddings as they
-    come, ``npair_weight`` times, plus ``l2 * mean |x|^2`` (Wang et al.; "Revisiting Training Strategies",
-    eq. 5, is garbled and is read after them). The angular part alone (weights 0 and 1, l2 0) equals
-    pytorch-metric-learning's for normalised embeddings; that one does not normalise the negatives.
+    pairs of normalized embeddings, times ``angular_weight``; plus the N-pair loss of the raw embeddings,
+    times ``npair_weight``; plus ``l2 * mean |x|^2``. This follows Wang et al.; eq. 5 of "Revisiting Training
+    Strategies" has misprints. The angular part alone (weights 0 and 1, l2 0) equals pytorch-metric-learning's
+    for normalized embeddings; that one does not normalize the negatives.
 
     Example:
         >>> x, y = torch.tensor([[1.0], [1.0], [-1.0]]), torch.tensor([0, 0, 1])
@@ -45,34 +53,37 @@ class Angular(EmbeddingLoss):
     """
 
     alpha: float = 45.0
-    """The largest angle, in degrees."""
+    """Largest angle, in degrees."""
     npair_weight: float = 1.0
     """Weight of the N-pair part."""
     angular_weight: float = 2.0
     """Weight of the angular part (lambda in the papers)."""
     l2: float = 0.005
-    """Weight of the mean squared length of the embeddings; it is left out where there is no pair."""
+    """Weight of the mean squared length of the embeddings; left out without a pair."""
     reduction: Reduction = "mean"
-    """How the losses of the positive pairs become one number."""
+    """Reduction over the positive pairs."""
 
-    def compute(self, vectors: Tensor, labels: Tensor, tuples: Tuples | None) -> Tensor:
-        """The formula above."""
+    def compute(self, vectors: Tensor, labels: Tensor, tuples: MinedTuples | None) -> Tensor:
+        """Return the loss by the formula above."""
         positive, negative = pair_masks(labels, tuples, dtype=vectors.dtype)
-        part = angular_sum(products(unit(vectors)), positive, negative, alpha=self.alpha)
-        loss = self.angular_weight * part.reduced(self.reduction)
+        part = angular_sum(dot_products(l2_normalize(vectors)), positive, negative, alpha=self.alpha)
+        loss = self.angular_weight * part.reduce(self.reduction)
         if self.npair_weight:
-            loss = loss + self.npair_weight * npair_of_all(vectors, labels, tuples, self.reduction)[0]
-        return loss + self.l2 * positive.amax() * mean_square_norm(of_batch(vectors, tuples))
+            loss = (
+                loss
+                + self.npair_weight * npair_loss_over_all_pairs(vectors, labels, tuples, self.reduction)[0]
+            )
+        return loss + self.l2 * positive.amax() * mean_square_norm(select_batch_rows(vectors, tuples))
 
 
-def angular_sum(cosine: Tensor, positive: Tensor, negative: Tensor, *, alpha: float) -> Sum:
-    """The sum of the angular part over positive pairs, as many at a time as memory allows.
+def angular_sum(cosine: Tensor, positive: Tensor, negative: Tensor, *, alpha: float) -> TupleSum:
+    """Return the sum of the angular part over positive pairs, in chunks that fit into memory.
 
     Args:
         cosine: B x B.
         positive: B x B mask of (anchor, positive).
         negative: B x B mask of (anchor, negative).
-        alpha: The largest angle, in degrees.
+        alpha: Largest angle, in degrees.
 
     Example:
         >>> cosine, none = torch.ones(2, 2), torch.zeros(2, 2)
@@ -84,7 +95,7 @@ def angular_sum(cosine: Tensor, positive: Tensor, negative: Tensor, *, alpha: fl
         row, column = positive.nonzero(as_tuple=True)
         gradient = torch.zeros_like(cosine)
         total = cosine.new_zeros(())
-        for part in parts(len(row), len(cosine)):
+        for part in iterate_chunks(len(row), len(cosine)):
             anchor, other = row[part], column[part]
             inside = 4 * slope * (cosine[anchor] + cosine[other])
             inside -= 2 * (1 + slope) * cosine[anchor, other][:, None]
@@ -95,4 +106,4 @@ def angular_sum(cosine: Tensor, positive: Tensor, negative: Tensor, *, alpha: fl
             gradient.index_add_(0, anchor, weights).index_add_(0, other, weights)
             gradient[anchor, other] -= 2 * (1 + slope) * pull
     number = positive.sum()
-    return Sum(with_gradient(total, cosine, gradient), number, number)
+    return TupleSum(attach_gradient(total, cosine, gradient), number, number)

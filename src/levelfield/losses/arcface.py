@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from levelfield.errors import UsageError
-from levelfield.geometry import first_derivative_only, unit
+from levelfield.core.errors import UsageError
+from levelfield.core.geometry import first_derivative_only, l2_normalize
+from levelfield.core.space import Float
 from levelfield.losses import register
 from levelfield.losses._classification import ClassificationLoss, check_positive, softmax_loss
 from levelfield.losses._reduction import Reduction
-from levelfield.space import Float
 
 
 @register(
@@ -32,9 +32,9 @@ class ArcFace(ClassificationLoss):
 
     Cross-entropy of scale * cos(angle(x, w) + margin at the sample's class).
 
-    Equals pytorch-metric-learning's, but for float32 embeddings close to their class weight, where that one's
-    arccosine loses the gradient; see :func:`cosine_with_margin`. "Revisiting Training Strategies" prints
-    eq. 6 without the arccosine; this follows the original publication.
+    Equals pytorch-metric-learning's, except for float32 embeddings close to their class weight, where that
+    one's arccosine loses the gradient; see :func:`cosine_with_margin`. "Revisiting Training Strategies"
+    prints eq. 6 without the arccosine; this follows the original paper.
 
     Example:
         >>> loss = ArcFace(num_classes=2, embedding_size=2, margin=60.0, scale=1.0)
@@ -47,7 +47,7 @@ class ArcFace(ClassificationLoss):
     scale: float = 64.0
     """Multiplies the cosines."""
     reduction: Reduction = "mean"
-    """How the losses of the samples become one number."""
+    """Reduction over the samples."""
 
     def __post_init__(self) -> None:
         check_margin(self.margin)
@@ -55,23 +55,23 @@ class ArcFace(ClassificationLoss):
         super().__post_init__()
 
     def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-        """The formula above."""
-        samples, classes = unit(embeddings), unit(weights)
+        """Return the loss by the formula above."""
+        samples, classes = l2_normalize(embeddings), l2_normalize(weights)
         target = cosine_with_margin(samples, F.embedding(labels, classes), margin=self.margin)
         logits = (samples @ classes.T).scatter(1, labels[:, None], target[:, None])
         return softmax_loss(logits * self.scale, labels, reduction=self.reduction)
 
 
 def cosine_with_margin(samples: Tensor, targets: Tensor, *, margin: float) -> Tensor:
-    """cos(angle + margin) between the matching rows of two sets of unit vectors, B x D each; gives B.
+    """Return cos(angle + margin) (B) between matching rows of two sets of unit vectors, B x D each.
 
-    Where angle + margin passes 180 degrees the cosine would rise again; as in the authors' code it goes on
-    falling there as cos(angle) - margin * sin(margin), with the margin in radians.
+    Beyond 180 degrees the cosine of angle + margin would rise again. As in the authors' code, it continues to
+    fall there as cos(angle) - margin * sin(margin), with the margin in radians.
 
-    The angle is never taken: arccos has an infinite slope at 0 and 180 degrees, and clamping its argument
-    silently cuts the gradient. Instead sine and cosine come from the chord |x - w|, which is exact for small
-    angles (in float32 the cosine of any angle below 0.02 degrees is 1): the gradient is right at any angle
-    above zero, and zero where x equals w, the one place where it has no direction.
+    No arccosine is computed: its slope is infinite at 0 and 180 degrees, and clamping its argument silently
+    cuts the gradient. Instead, sine and cosine come from the chord |x - w|, which is exact for small angles
+    (in float32 the cosine of any angle below 0.02 degrees is 1). The gradient is exact at any angle above
+    zero. It is zero where x equals w, the only point where it has no direction.
 
     Example:
         >>> x = torch.tensor([[1.0, 0.0]])
@@ -83,7 +83,7 @@ def cosine_with_margin(samples: Tensor, targets: Tensor, *, margin: float) -> Te
 
 
 class _CosineWithMargin(torch.autograd.Function):
-    """Sine and cosine by the chord, and the gradient along it."""
+    """Sine and cosine from the chord, and the gradient along it."""
 
     @staticmethod
     def forward(ctx: Any, samples: Tensor, targets: Tensor, margin: float) -> Tensor:
@@ -94,8 +94,8 @@ class _CosineWithMargin(torch.autograd.Function):
         slope = math.sin(margin) / sine.clamp(min=torch.finfo(sine.dtype).tiny)
         within = cosine >= -math.cos(margin)
         ctx.save_for_backward(difference.mul_(torch.where(within, -math.cos(margin) - slope * cosine, -1.0)))
-        turned = cosine * math.cos(margin) - sine * math.sin(margin)
-        return torch.where(within, turned, cosine - margin * math.sin(margin)).squeeze(1)
+        rotated = cosine * math.cos(margin) - sine * math.sin(margin)
+        return torch.where(within, rotated, cosine - margin * math.sin(margin)).squeeze(1)
 
     @staticmethod
     @first_derivative_only
@@ -106,6 +106,8 @@ class _CosineWithMargin(torch.autograd.Function):
 
 
 def check_margin(margin: float) -> None:
-    """Refuse a margin that is no angle in degrees from 0 to below 180."""
+    """Raise UsageError if ``margin`` is not an angle in degrees from 0 to below 180."""
     if not 0 <= margin < 180:
-        raise UsageError(f"margin is an angle in degrees, 0 or more and below 180, got {margin!r}")
+        raise UsageError(
+            f"margin must be an angle in degrees, 0 or more and below 180, got {margin!r}; correct it"
+        )

@@ -6,12 +6,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from levelfield.geometry import Tuples, pair_masks, products, unit
+from levelfield.core.geometry import MinedTuples, dot_products, l2_normalize, pair_masks
+from levelfield.core.space import Float
 from levelfield.losses import register
 from levelfield.losses._logsumexp import log_sum_exps
 from levelfield.losses._module import EmbeddingLoss
 from levelfield.losses._reduction import Reduction, reduce
-from levelfield.space import Float
 
 
 @register(
@@ -23,7 +23,7 @@ from levelfield.space import Float
     space={"m": Float(0.0, 1.0), "gamma": Float(1.0, 512.0, log=True)},
 )
 class Circle(EmbeddingLoss):
-    """Weigh each similarity by its distance to the optimum.
+    """Weight each similarity by its distance to the optimum.
 
     ``log(1 + sum_n exp(gamma [s_an + m]+ (s_an - m)) sum_p exp(-gamma [1 + m - s_ap]+ (s_ap - 1 + m)))`` over
     the anchors that have both a positive and a negative; s is the cosine similarity and the brackets are
@@ -35,15 +35,15 @@ class Circle(EmbeddingLoss):
     """
 
     m: float = 0.4
-    """The relaxation; similarities should pass 1 - m for positives and stay below m for negatives."""
+    """Relaxation; positives should be above 1 - m and negatives below m."""
     gamma: float = 80.0
-    """The scale."""
+    """Scale of the similarities."""
     reduction: Reduction = "mean"
-    """How the losses of the anchors become one number."""
+    """Reduction over the anchors."""
 
-    def compute(self, vectors: Tensor, labels: Tensor, tuples: Tuples | None) -> Tensor:
-        """The formula above."""
-        similarity = products(unit(vectors))
+    def compute(self, vectors: Tensor, labels: Tensor, tuples: MinedTuples | None) -> Tensor:
+        """Return the loss by the formula above."""
+        similarity = dot_products(l2_normalize(vectors))
         positive, negative = pair_masks(labels, tuples, dtype=similarity.dtype)
         margins = (positive * (1 - 2 * self.m)).add_(self.m)
         with torch.no_grad():

@@ -1,15 +1,15 @@
-"""Circle loss with class-level labels: each cosine is pushed with a strength of its own."""
+"""Circle loss with class-level labels: each cosine has its own weight."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from levelfield.geometry import unit
+from levelfield.core.geometry import l2_normalize
+from levelfield.core.space import Float
 from levelfield.losses import register
 from levelfield.losses._classification import ClassificationLoss, check_positive, softmax_loss
 from levelfield.losses._reduction import Reduction
-from levelfield.space import Float
 
 
 @register(
@@ -26,8 +26,8 @@ class CircleClass(ClassificationLoss):
 
     Cross-entropy of gamma * a_p * (s_p - (1 - m)) at the true class and gamma * a_n * (s_n - m) elsewhere.
 
-    s are cosines; a_p = [1 + m - s_p]+ and a_n = [s_n + m]+ weigh them and take no gradient, as the paper
-    has it. pytorch-metric-learning only has the pair-wise form.
+    s are cosines; a_p = [1 + m - s_p]+ and a_n = [s_n + m]+ are weights without a gradient, as in
+    the paper. pytorch-metric-learning only has the pair-wise form.
 
     Example:
         >>> loss = CircleClass(num_classes=2, embedding_size=2, m=0.5, gamma=1.0)
@@ -36,19 +36,19 @@ class CircleClass(ClassificationLoss):
     """
 
     m: float = 0.25
-    """The relaxation: cosines are led towards 1 + m and -m, past boundaries at 1 - m and m."""
+    """Relaxation: targets of the cosines are 1 + m and -m, the boundaries 1 - m and m."""
     gamma: float = 256.0
     """Multiplies the logits."""
     reduction: Reduction = "mean"
-    """How the losses of the samples become one number."""
+    """Reduction over the samples."""
 
     def __post_init__(self) -> None:
         check_positive("gamma", self.gamma)
         super().__post_init__()
 
     def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-        """The formula above."""
-        cosines = unit(embeddings) @ unit(weights).T
+        """Return the loss by the formula above."""
+        cosines = l2_normalize(embeddings) @ l2_normalize(weights).T
         index = labels[:, None]
         own = cosines.gather(1, index)
         others = torch.relu(cosines.detach() + self.m) * (cosines - self.m)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from torch import Tensor
 
-from levelfield.geometry import Tuples, loss_of_distances, pair_counts
+from levelfield.core.geometry import MinedTuples, loss_of_cosines, loss_of_distances, pair_counts
+from levelfield.core.space import Float
 from levelfield.losses import register
 from levelfield.losses._module import EmbeddingLoss
-from levelfield.losses._reduction import HingeReduction, hinges
-from levelfield.space import Float
+from levelfield.losses._reduction import HingeReduction, hinge_loss_and_gradient
 
 
 @register(
@@ -22,32 +24,42 @@ from levelfield.space import Float
 class Contrastive(EmbeddingLoss):
     """Pull positive pairs together, push negative pairs beyond a margin.
 
-    ``[d - pos_margin]+`` over positive pairs plus ``[neg_margin - d]+`` over negative pairs, each reduced by
-    itself, with the Euclidean distance d ("Revisiting Training Strategies", eq. 1; Hadsell et al. squared the
-    distances). Equals pytorch-metric-learning's, but for a batch with one pair, where that one returns zero.
+    ``[d - pos_margin]+`` over positive pairs plus ``[neg_margin - d]+`` over negative pairs, each reduced on
+    its own, with the Euclidean distance d ("Revisiting Training Strategies", eq. 1; Hadsell et al. squared
+    the distances). "Metric Learning: A Deep Dive" defines it on inner products s of unit vectors, ``-s`` and
+    ``[s - margin]+``: that is ``distance="cosine"`` with ``neg_margin`` 1 - margin, up to a constant. Equals
+    pytorch-metric-learning's, except for a batch with one pair, where that one returns zero.
 
     Example:
         >>> import torch
         >>> x = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
-        >>> Contrastive()(x, torch.tensor([0, 0, 1]))  # positives sqrt(2) apart, a negative pair in one place
+        >>> Contrastive()(x, torch.tensor([0, 0, 1]))  # positives sqrt(2) apart, an equal negative pair
         tensor(2.4142)
     """
 
     pos_margin: float = 0.0
-    """No push below this distance; negative means never satisfied."""
+    """Positive pairs closer than this have no loss; a negative value means that all have one."""
     neg_margin: float = 1.0
-    """No push above this distance."""
+    """Negative pairs farther than this have no loss."""
     normalize: bool = True
     """Scale the embeddings to unit length first."""
+    distance: Literal["euclidean", "cosine"] = "euclidean"
+    """Euclidean distance, or one minus the cosine."""
     reduction: HingeReduction = "mean_nonzero"
-    """How the losses of the pairs become one number."""
+    """Reduction over the pairs."""
 
-    def compute(self, vectors: Tensor, labels: Tensor, tuples: Tuples | None) -> Tensor:
-        """The formula above."""
+    def compute(self, vectors: Tensor, labels: Tensor, tuples: MinedTuples | None) -> Tensor:
+        """Return the loss by the formula above."""
         positive, negative = pair_counts(labels, tuples, dtype=vectors.dtype)
 
         def value_and_slope(distances: Tensor) -> tuple[Tensor, Tensor]:
             pull, push = (positive, 1, -self.pos_margin), (negative, -1, self.neg_margin)
-            return hinges(distances, pull, push, reduction=self.reduction)
+            return hinge_loss_and_gradient(distances, pull, push, reduction=self.reduction)
 
+        def value_and_slope_of_cosines(cosines: Tensor) -> tuple[Tensor, Tensor]:
+            pull, push = (positive, -1, 1 - self.pos_margin), (negative, 1, self.neg_margin - 1)
+            return hinge_loss_and_gradient(cosines, pull, push, reduction=self.reduction)
+
+        if self.distance == "cosine":
+            return loss_of_cosines(vectors, value_and_slope_of_cosines)
         return loss_of_distances(vectors, value_and_slope, normalize=self.normalize)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from levelfield.geometry import unit
+from levelfield.core.geometry import l2_normalize
+from levelfield.core.space import Float
 from levelfield.losses import register
 from levelfield.losses._classification import ClassificationLoss, check_positive, softmax_loss
 from levelfield.losses._reduction import Reduction
-from levelfield.space import Float
 
 
 @register(
@@ -38,15 +38,15 @@ class CosFace(ClassificationLoss):
     scale: float = 64.0
     """Multiplies the cosines."""
     reduction: Reduction = "mean"
-    """How the losses of the samples become one number."""
+    """Reduction over the samples."""
 
     def __post_init__(self) -> None:
         check_positive("scale", self.scale)
         super().__post_init__()
 
     def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-        """The formula above."""
-        cosines = unit(embeddings) @ unit(weights).T
+        """Return the loss by the formula above."""
+        cosines = l2_normalize(embeddings) @ l2_normalize(weights).T
         penalty = cosines.new_full((len(labels), 1), -self.margin)
         return softmax_loss(
             cosines.scatter_add(1, labels[:, None], penalty) * self.scale, labels, reduction=self.reduction

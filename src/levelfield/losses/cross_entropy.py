@@ -1,4 +1,4 @@
-"""Cross-entropy over a plain linear classifier: the baseline that metric learning has to beat."""
+"""Cross-entropy of a plain linear classifier: the baseline for metric learning."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from levelfield.errors import UsageError
+from levelfield.core.errors import UsageError
+from levelfield.core.space import Float
 from levelfield.losses import register
 from levelfield.losses._classification import ClassificationLoss, softmax_loss
 from levelfield.losses._reduction import Reduction
-from levelfield.space import Float
 
 
 @register(
@@ -27,11 +27,11 @@ from levelfield.space import Float
     space={"label_smoothing": Float(0.0, 0.5)},
 )
 class CrossEntropy(ClassificationLoss):
-    """Cross-entropy over a plain linear classifier, the baseline.
+    """Cross-entropy of a plain linear classifier, the baseline.
 
-    -log softmax(W x + b) at each sample's class; nothing is normalised.
+    -log softmax(W x + b) at each sample's class; nothing is normalized.
 
-    Weights start with the spread that ``torch.nn.Linear`` gives them, the bias at zero.
+    Initial weights have the standard deviation of ``torch.nn.Linear``; initial biases are zero.
 
     Example:
         >>> loss = CrossEntropy(num_classes=2, embedding_size=2, bias=False)
@@ -40,27 +40,29 @@ class CrossEntropy(ClassificationLoss):
     """
 
     label_smoothing: float = 0.0
-    """The share of the target that is spread evenly over all classes."""
-    takes_more_classes: ClassVar[bool] = False
-    """A class has a bias, too."""
+    """Share of the target that is distributed evenly over all classes."""
+    accepts_extra_classes: ClassVar[bool] = False
+    """A class also has a bias."""
 
     bias: bool = True
-    """Whether each class has a bias besides its weights."""
+    """True if each class has a bias in addition to its weights."""
     reduction: Reduction = "mean"
-    """How the losses of the samples become one number."""
+    """Reduction over the samples."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.label_smoothing < 1:
-            raise UsageError(f"label_smoothing must be 0 or more and below 1, got {self.label_smoothing!r}")
+            raise UsageError(
+                f"label_smoothing must be 0 or more and below 1, got {self.label_smoothing!r}; correct it"
+            )
         super().__post_init__()
         self.biases = nn.Parameter(torch.zeros(self.num_classes)) if self.bias else None
 
-    def start_std(self) -> float:
-        """The spread that ``torch.nn.Linear`` gives its weights."""
+    def init_std(self) -> float:
+        """Return the standard deviation of the initial weights of ``torch.nn.Linear``."""
         return 1 / math.sqrt(3 * self.embedding_size)
 
     def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-        """The formula above."""
+        """Return the loss by the formula above."""
         biases = None if self.biases is None else self.biases.to(weights.dtype)
         logits = nn.functional.linear(embeddings, weights, biases)
         return softmax_loss(logits, labels, reduction=self.reduction, label_smoothing=self.label_smoothing)

@@ -1,4 +1,4 @@
-"""CurricularFace: ArcFace whose hard negatives count more as training goes on."""
+"""CurricularFace: ArcFace with growing weights of hard negatives."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from levelfield.errors import UsageError
-from levelfield.geometry import unit
+from levelfield.core.errors import UsageError
+from levelfield.core.geometry import l2_normalize
+from levelfield.core.space import Float
 from levelfield.losses import register
 from levelfield.losses._classification import ClassificationLoss, check_positive, softmax_loss
 from levelfield.losses._reduction import Reduction
 from levelfield.losses.arcface import check_margin, cosine_with_margin
-from levelfield.space import Float
 
 
 @register(
@@ -27,15 +27,15 @@ from levelfield.space import Float
     space={"margin": Float(0.0, 60.0), "scale": Float(1.0, 300.0, log=True)},
 )
 class CurricularFace(ClassificationLoss):
-    """ArcFace whose hard negatives count more as training goes on.
+    """ArcFace with weights of hard negatives that grow during training.
 
     Cross-entropy of scale * cos(angle(x, w) + margin) at the sample's class, as in ``arcface``, and of
-    scale * N at the others: N = c where the cosine c is at most the former cosine with margin, and
-    c (t + c) where it is above, a hard negative. t is a moving average of the mean cosine to the own class:
-    it starts at zero, and each batch in training mode moves it by 1 - momentum before it is used. It is
-    part of the state dict; no gradient passes it. In evaluation mode it stays as it is.
+    scale * N at the others. N = c if the cosine c is at most the cosine with margin of the own class. N =
+    c (t + c) if it is above: a hard negative. t is a moving average of the mean cosine to the own class. It
+    starts at zero, and each batch in training mode updates it by 1 - momentum before it is used. It is part
+    of the state dict; no gradient flows through it. In evaluation mode it does not change.
 
-    As in the authors' code, hardness is judged by cos(angle + margin) also beyond 180 degrees.
+    As in the authors' code, hardness uses cos(angle + margin) also beyond 180 degrees.
 
     Example:
         >>> loss = CurricularFace(num_classes=2, embedding_size=2, margin=60.0, scale=1.0)
@@ -48,9 +48,9 @@ class CurricularFace(ClassificationLoss):
     scale: float = 64.0
     """Multiplies the cosines."""
     momentum: float = 0.99
-    """How much of t a batch leaves as it was."""
+    """Share of the old t that a batch keeps."""
     reduction: Reduction = "mean"
-    """How the losses of the samples become one number."""
+    """Reduction over the samples."""
 
     def __post_init__(self) -> None:
         check_margin(self.margin)
@@ -61,13 +61,15 @@ class CurricularFace(ClassificationLoss):
         self.register_buffer("hardness", torch.zeros(()))
 
     def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-        """The formula above."""
-        samples, classes = unit(embeddings), unit(weights)
+        """Return the loss by the formula above."""
+        samples, classes = l2_normalize(embeddings), l2_normalize(weights)
         cosines = samples @ classes.T
         target = cosine_with_margin(samples, F.embedding(labels, classes), margin=self.margin)
         with torch.no_grad():
             own = cosines.gather(1, labels[:, None]).clamp_(-1, 1)
-            hardness = moved(self.hardness, own.mean(), momentum=self.momentum, training=self.training)
+            hardness = update_moving_average(
+                self.hardness, own.mean(), momentum=self.momentum, training=self.training
+            )
             angle = math.radians(self.margin)
             hard = cosines > own * math.cos(angle) - (1 - own.square()).sqrt() * math.sin(angle)
         logits = torch.where(hard, cosines * (cosines + hardness), cosines)
@@ -75,13 +77,13 @@ class CurricularFace(ClassificationLoss):
         return softmax_loss(logits * self.scale, labels, reduction=self.reduction)
 
 
-def moved(average: Tensor, value: Tensor, *, momentum: float, training: bool) -> Tensor:
-    """A moving ``average`` (a buffer, changed in place) after ``value``, in the dtype of ``value``.
+def update_moving_average(average: Tensor, value: Tensor, *, momentum: float, training: bool) -> Tensor:
+    """Update the buffer ``average`` in place; return the new average in the dtype of ``value``.
 
-    What is returned is no alias of the buffer: two losses of one step may be waiting for their gradients.
+    The result is a copy, because two losses of one step may both need their gradients.
 
     Example:
-        >>> moved(torch.tensor(1.0), torch.tensor(2.0), momentum=0.9, training=True)
+        >>> update_moving_average(torch.tensor(1.0), torch.tensor(2.0), momentum=0.9, training=True)
         tensor(1.1000)
     """
     if not training:
@@ -92,6 +94,6 @@ def moved(average: Tensor, value: Tensor, *, momentum: float, training: bool) ->
 
 
 def check_momentum(momentum: float) -> None:
-    """Refuse a momentum outside of 0..1."""
+    """Raise UsageError if ``momentum`` is not in 0..1."""
     if not 0 <= momentum <= 1:
-        raise UsageError(f"momentum is a share from 0 to 1, got {momentum!r}")
+        raise UsageError(f"momentum must be from 0 to 1, got {momentum!r}; correct it")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from levelfield.geometry import euclidean, pair_masks, unit
+from levelfield.core.geometry import euclidean, l2_normalize, pair_masks
+from levelfield.core.options import Size
+from levelfield.core.space import Int
 from levelfield.losses import register
 from levelfield.losses._histogram import soft_histogram
 from levelfield.losses._module import RankingLoss
 from levelfield.losses._reduction import Reduction, reduce
-from levelfield.options import Size
-from levelfield.space import Int
 
 
 @register(
@@ -22,9 +22,9 @@ from levelfield.space import Int
     space={"num_bins": Int(2, 100)},
 )
 class FastAP(RankingLoss):
-    """Average precision with ranks read off histograms of distances.
+    """Average precision with ranks from histograms of distances.
 
-    One minus the average precision of each anchor, with ranks read off histograms of distances.
+    One minus the average precision of each anchor.
 
     ``1 - 1/N+ sum_j h+_j H+_j / H_j`` over the anchors that have a positive: h+ is the histogram of the
     squared distances of the anchor's positives, H+ and H are cumulative, over its positives and over all
@@ -36,13 +36,13 @@ class FastAP(RankingLoss):
     """
 
     num_bins: Size = 10
-    """The number of intervals into which the squared distances 0..4 are cut."""
+    """Number of bins of the squared distances 0..4."""
     reduction: Reduction = "mean"
-    """How the losses of the anchors become one number."""
+    """Reduction over the anchors."""
 
     def compute(self, vectors: Tensor, labels: Tensor) -> Tensor:
-        """The formula above."""
-        distances = euclidean(unit(vectors), squared=True)
+        """Return the loss by the formula above."""
+        distances = euclidean(l2_normalize(vectors), squared=True)
         size = len(labels)
         positive, negative = pair_masks(labels, dtype=distances.dtype)
         anchor = torch.arange(size, dtype=torch.int32, device=labels.device)[:, None]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Tuples, pair_masks, products, unit
+from levelfield.core.geometry import MinedTuples, dot_products, l2_normalize, pair_masks
+from levelfield.core.options import Size
+from levelfield.core.space import Int
 from levelfield.losses import register
 from levelfield.losses._histogram import soft_histogram
 from levelfield.losses._module import EmbeddingLoss
-from levelfield.options import Size
-from levelfield.space import Int
 
 
 @register(
@@ -26,22 +26,22 @@ class Histogram(EmbeddingLoss):
 
     ``sum_r h-(r) sum_{q <= r} h+(q)`` with the histograms h of the cosine similarities of positive and of
     negative pairs ("Revisiting Training Strategies", eq. 7-9). ``num_bins`` is the number of nodes R from
-    -1 to 1; pytorch-metric-learning's ``n_bins`` is R - 1, else the two are equal where every sample has a
-    positive (that one leaves out negative pairs of two samples that have none).
+    -1 to 1; pytorch-metric-learning's ``n_bins`` is R - 1. Otherwise the two are equal if every sample has a
+    positive; that one leaves out negative pairs of two samples without positives.
 
     Example:
-        >>> Histogram()(torch.tensor([[1.0], [1.0], [-1.0]]), torch.tensor([0, 0, 1]))  # all in order
+        >>> Histogram()(torch.tensor([[1.0], [1.0], [-1.0]]), torch.tensor([0, 0, 1]))  # no overlap
         tensor(0.)
         >>> Histogram()(torch.tensor([[1.0], [-1.0], [1.0]]), torch.tensor([0, 0, 1]))
         tensor(1.)
     """
 
     num_bins: Size = 65
-    """The number of nodes of the histograms."""
+    """Number of nodes of the histograms."""
 
-    def compute(self, vectors: Tensor, labels: Tensor, tuples: Tuples | None) -> Tensor:
-        """The formula above."""
-        similarity = products(unit(vectors))
+    def compute(self, vectors: Tensor, labels: Tensor, tuples: MinedTuples | None) -> Tensor:
+        """Return the loss by the formula above."""
+        similarity = dot_products(l2_normalize(vectors))
         positive, negative = pair_masks(labels, tuples, dtype=similarity.dtype)
         groups = (2 - negative).sub_(positive, alpha=2).int()
         positions = (similarity + 1) * ((self.num_bins - 1) / 2)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Tuples, euclidean, pair_masks, unit
+from levelfield.core.geometry import MinedTuples, euclidean, l2_normalize, pair_masks
+from levelfield.core.space import Float
 from levelfield.losses import register
 from levelfield.losses._logsumexp import log_sum_exp
 from levelfield.losses._module import EmbeddingLoss
 from levelfield.losses._reduction import HingeReduction, reduce
-from levelfield.space import Float
 
 
 @register(
@@ -22,7 +22,7 @@ from levelfield.space import Float
     space={"margin": Float(0.0, 2.0)},
 )
 class LiftedStructure(EmbeddingLoss):
-    """Weigh each positive pair against all negatives of both its ends.
+    """Compare each positive pair with all negatives of both its samples.
 
     ``1/2 [log(sum_n exp(margin - d_an) + sum_n exp(margin - d_pn)) + d_ap]+^2`` over positive pairs, with the
     Euclidean distance d; a pair without any negative has no loss. Equals pytorch-metric-learning's.
@@ -33,17 +33,17 @@ class LiftedStructure(EmbeddingLoss):
     """
 
     margin: float = 1.0
-    """The distance that negatives should keep (alpha in the paper)."""
+    """Required distance of negatives (alpha in the paper)."""
     normalize: bool = True
     """Scale the embeddings to unit length first."""
     reduction: HingeReduction = "mean"
-    """How the losses of the positive pairs become one number."""
+    """Reduction over the positive pairs."""
 
-    def compute(self, vectors: Tensor, labels: Tensor, tuples: Tuples | None) -> Tensor:
-        """The formula above."""
-        distances = euclidean(unit(vectors) if self.normalize else vectors)
+    def compute(self, vectors: Tensor, labels: Tensor, tuples: MinedTuples | None) -> Tensor:
+        """Return the loss by the formula above."""
+        distances = euclidean(l2_normalize(vectors) if self.normalize else vectors)
         positive, negative = pair_masks(labels, tuples, dtype=vectors.dtype)
-        # Two empty sums would meet as -inf, whose gradient is undefined; a very low number serves as well.
+        # logaddexp of two empty sums (-inf) has no gradient, so -inf becomes a very low number.
         pushes = log_sum_exp(self.margin - distances, negative).clamp(min=-1e30)
         losses = torch.relu(torch.logaddexp(pushes[:, None], pushes) + distances).square() / 2
         return reduce(losses, positive, self.reduction)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from levelfield.errors import UsageError
-from levelfield.geometry import Pairs, Tuples, euclidean, pair_counts, unit
+from levelfield.core.errors import UsageError
+from levelfield.core.geometry import MinedTuples, Pairs, euclidean, l2_normalize, pair_counts
+from levelfield.core.space import Float
 from levelfield.losses import register
 from levelfield.losses._classification import check_labels
 from levelfield.losses._module import EmbeddingLoss
-from levelfield.losses._reduction import HingeReduction, Sum, hinge_sum, reduce
-from levelfield.space import Float
+from levelfield.losses._reduction import HingeReduction, TupleSum, hinge_sum, reduce
 
 
 @register(
@@ -29,8 +29,8 @@ class Margin(EmbeddingLoss):
 
     ``[d_ap - beta + margin]+ + [beta - d_an + margin]+`` over triplets, with the Euclidean distance d. The
     sum is divided by the number of terms above zero (Wu et al.; "Revisiting Training Strategies", eq. 10).
-    A triplet's two terms do not meet, so a pair's term is computed once and counted as often as the pair
-    occurs in triplets. Equals pytorch-metric-learning's.
+    The two terms of a triplet are independent. So a pair's term is computed once and counted as often as the
+    pair occurs in triplets. Equals pytorch-metric-learning's.
 
     Example:
         >>> x = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
@@ -43,19 +43,19 @@ class Margin(EmbeddingLoss):
     margin: float = 0.2
     """Half the width of the gap."""
     beta: float = 1.2
-    """Where the boundary starts."""
+    """Initial boundary."""
     learn_beta: bool = True
-    """Whether it moves; if not, the loss has no parameters."""
+    """True if the boundary is learned; if not, the loss has no parameters."""
     per_class: bool = False
-    """One boundary for each class of the anchor, not one for all; wants ``num_classes``."""
+    """One boundary per class of the anchor instead of one for all; needs ``num_classes``."""
     num_classes: int | None = None
-    """The number of classes; ignored without ``per_class``."""
+    """Number of classes; ignored without ``per_class``."""
     nu: float = 0.0
     """Weight of the mean boundary, added to the loss."""
     normalize: bool = True
     """Scale the embeddings to unit length first."""
     reduction: HingeReduction = "mean_nonzero"
-    """How the losses of the pairs become one number."""
+    """Reduction over the pairs."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -73,11 +73,11 @@ class Margin(EmbeddingLoss):
         else:
             self.register_buffer("boundary", start)
 
-    def compute(self, vectors: Tensor, labels: Tensor, tuples: Tuples | None) -> Tensor:
-        """The formula above."""
+    def compute(self, vectors: Tensor, labels: Tensor, tuples: MinedTuples | None) -> Tensor:
+        """Return the loss by the formula above."""
         if self.per_class and not torch.compiler.is_compiling():
             check_labels(labels, len(self.boundary), name="margin with per_class")
-        distances = euclidean(unit(vectors) if self.normalize else vectors)
+        distances = euclidean(l2_normalize(vectors) if self.normalize else vectors)
         beta = self.boundary.to(distances.dtype)
         boundary = beta[labels] if self.per_class else beta.expand(len(labels))
         positive, negative = pair_counts(labels, tuples, dtype=distances.dtype)
@@ -89,5 +89,5 @@ class Margin(EmbeddingLoss):
         outside = distances - boundary[:, None]
         pull = hinge_sum(outside, positive, slope=1, offset=self.margin)
         push = hinge_sum(outside, negative, slope=-1, offset=self.margin)
-        loss = Sum(*(one + other for one, other in zip(pull, push, strict=True))).reduced(self.reduction)
+        loss = TupleSum(*(one + other for one, other in zip(pull, push, strict=True))).reduce(self.reduction)
         return loss + self.nu * reduce(boundary, positive.sum(1), "mean")

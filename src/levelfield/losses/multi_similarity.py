@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from levelfield.geometry import Tuples, loss_of_cosines, of_batch, pair_masks
+from levelfield.core.geometry import MinedTuples, loss_of_cosines, pair_masks, select_batch_rows
+from levelfield.core.space import Float
 from levelfield.losses import register
-from levelfield.losses._logsumexp import both_log_sum_exps
+from levelfield.losses._logsumexp import log_sum_exp_parts
 from levelfield.losses._module import EmbeddingLoss
-from levelfield.losses._reduction import Reduction, Sum
-from levelfield.space import Float
+from levelfield.losses._reduction import Reduction, TupleSum
 
 
 @register(
@@ -25,7 +25,7 @@ from levelfield.space import Float
     },
 )
 class MultiSimilarity(EmbeddingLoss):
-    """Weigh each pair by its own similarity and by those of its rivals.
+    """Weight each pair by its own similarity and by those of competing pairs.
 
     ``1/alpha log(1 + sum_p exp(-alpha (s_ap - base))) + 1/beta log(1 + sum_n exp(beta (s_an - base)))`` over
     all samples as anchors, with the cosine similarity s ("Revisiting Training Strategies", eq. 12, without
@@ -43,23 +43,23 @@ class MultiSimilarity(EmbeddingLoss):
     beta: float = 50.0
     """Sharpness for negatives."""
     base: float = 0.5
-    """The similarity around which both turn (lambda in the paper)."""
+    """Reference similarity of both terms (lambda in the paper)."""
     reduction: Reduction = "mean"
-    """How the losses of the anchors become one number; "mean" is over all B."""
+    """Reduction over the anchors; "mean" is over all B."""
 
-    def compute(self, vectors: Tensor, labels: Tensor, tuples: Tuples | None) -> Tensor:
-        """The formula above."""
+    def compute(self, vectors: Tensor, labels: Tensor, tuples: MinedTuples | None) -> Tensor:
+        """Return the loss by the formula above."""
         positive, negative = pair_masks(labels, tuples, dtype=vectors.dtype)
         sharpness = (positive * -(self.alpha + self.beta)).add_(self.beta)
-        anchors = vectors.new_tensor(float(len(of_batch(labels, tuples))))
+        anchors = vectors.new_tensor(float(len(select_batch_rows(labels, tuples))))
 
         def value_and_slope(cosines: Tensor) -> tuple[Tensor, Tensor]:
-            both = both_log_sum_exps(
+            both = log_sum_exp_parts(
                 cosines.sub_(self.base).mul_(sharpness), positive, negative, plus_one=True
             )
             total = both.pull.sum() / self.alpha + both.push.sum() / self.beta
             slope = both.slope(1 / self.alpha, 1 / self.beta).mul_(sharpness)
-            found = Sum(total, anchors, anchors)
-            return found.reduced(self.reduction), found._replace(total=slope).reduced(self.reduction)
+            found = TupleSum(total, anchors, anchors)
+            return found.reduce(self.reduction), found._replace(total=slope).reduce(self.reduction)
 
         return loss_of_cosines(vectors, value_and_slope)

@@ -1,14 +1,14 @@
-"""Normalised softmax: cross-entropy over cosine similarities to one weight per class."""
+"""Normalized softmax: cross-entropy over cosine similarities to one weight per class."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
-from levelfield.geometry import unit
+from levelfield.core.geometry import l2_normalize
+from levelfield.core.space import Float
 from levelfield.losses import register
 from levelfield.losses._classification import ClassificationLoss, check_positive, softmax_loss
 from levelfield.losses._reduction import Reduction
-from levelfield.space import Float
 
 
 @register(
@@ -26,10 +26,10 @@ class NormalizedSoftmax(ClassificationLoss):
 
     -log softmax(cos(x, w) / temperature) at each sample's class.
 
-    "Revisiting Training Strategies" prints eq. 19 without the sample's own class in the denominator; this
-    follows the original publication, as pytorch-metric-learning does, which it equals.
+    Equals pytorch-metric-learning's. "Revisiting Training Strategies" prints eq. 19 without the sample's own
+    class in the denominator; this follows the original paper.
 
-    The default temperature is the paper's; the optima of the "Reality Check" lie at 0.063 to 0.109.
+    The default temperature is the paper's; the optima of the "Reality Check" are 0.063 to 0.109.
 
     Example:
         >>> import torch
@@ -41,14 +41,16 @@ class NormalizedSoftmax(ClassificationLoss):
     temperature: float = 0.05
     """Divides the cosines."""
     reduction: Reduction = "mean"
-    """How the losses of the samples become one number."""
+    """Reduction over the samples."""
 
     def __post_init__(self) -> None:
         check_positive("temperature", self.temperature)
         super().__post_init__()
 
     def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-        """The formula above."""
+        """Return the loss by the formula above."""
         return softmax_loss(
-            unit(embeddings) @ unit(weights).T / self.temperature, labels, reduction=self.reduction
+            l2_normalize(embeddings) @ l2_normalize(weights).T / self.temperature,
+            labels,
+            reduction=self.reduction,
         )

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, softplus
 
-from levelfield.errors import UsageError
-from levelfield.geometry import Tuples, of_batch, pair_masks, products
+from levelfield.core.errors import UsageError
+from levelfield.core.geometry import MinedTuples, dot_products, pair_masks, select_batch_rows
+from levelfield.core.space import Float
 from levelfield.losses import register
 from levelfield.losses._logsumexp import log_sum_exp
 from levelfield.losses._module import EmbeddingLoss
-from levelfield.losses._reduction import Reduction, Sum, reduce
-from levelfield.space import Float
+from levelfield.losses._reduction import Reduction, TupleSum, reduce
 
 Choice: TypeAlias = Literal["all", "class"]
 
@@ -29,13 +29,13 @@ Choice: TypeAlias = Literal["all", "class"]
     space={"l2": Float(1e-4, 0.1, log=True)},
 )
 class NPair(EmbeddingLoss):
-    """Weigh each positive pair against many negatives at once, without normalisation.
+    """Compare each positive pair with many negatives at once, without normalization.
 
-    ``log(1 + sum_n exp(x_a . x_n - x_a . x_p))`` over positive pairs, plus ``l2 * mean |x|^2``. With
-    ``pairs`` "all" these are all positive pairs and all negatives of the batch ("Revisiting Training
-    Strategies", eq. 4, which divides by the batch size). With "class" they are the first two samples of each
-    class, and the negatives are the second ones of the other classes (Sohn's N-pair batch, and what
-    pytorch-metric-learning computes once told not to normalise, but for the regulariser).
+    ``log(1 + sum_n exp(x_a . x_n - x_a . x_p))`` over positive pairs, plus ``l2 * mean |x|^2``. ``pairs``
+    "all" uses all positive pairs and all negatives of the batch ("Revisiting Training Strategies", eq. 4,
+    which divides by the batch size). "class" uses the first two samples of each class; the negatives are the
+    second samples of the other classes. That is Sohn's N-pair batch, and what pytorch-metric-learning
+    computes without normalization and regularizer.
 
     Example:
         >>> NPair(l2=0.0)(torch.tensor([[1.0], [1.0], [-1.0]]), torch.tensor([0, 0, 1]))
@@ -43,43 +43,43 @@ class NPair(EmbeddingLoss):
     """
 
     l2: float = 0.005
-    """Weight of the mean squared length of the embeddings; it is left out where there is no pair."""
+    """Weight of the mean squared length of the embeddings; left out without a pair."""
     pairs: Choice = "all"
-    """Which pairs to use."""
+    """Pairs to use: all pairs of the batch, or one pair per class."""
     reduction: Reduction = "mean"
-    """How the losses of the positive pairs become one number."""
+    """Reduction over the positive pairs."""
 
-    def compute(self, vectors: Tensor, labels: Tensor, tuples: Tuples | None) -> Tensor:
-        """The formula above."""
+    def compute(self, vectors: Tensor, labels: Tensor, tuples: MinedTuples | None) -> Tensor:
+        """Return the loss by the formula above."""
         if self.pairs == "class":
             if tuples is not None:
                 raise UsageError(
                     'npair with pairs="class" picks its own pairs; drop the miner or set pairs="all"'
                 )
-            loss, exists = _npair_of_classes(vectors, labels, self.reduction)
+            loss, exists = _npair_loss_over_classes(vectors, labels, self.reduction)
         elif self.pairs == "all":
-            loss, exists = npair_of_all(vectors, labels, tuples, self.reduction)
+            loss, exists = npair_loss_over_all_pairs(vectors, labels, tuples, self.reduction)
         else:
             raise UsageError(f'npair has no pairs="{self.pairs}"; choose "all" or "class"')
-        return loss + self.l2 * exists * mean_square_norm(of_batch(vectors, tuples))
+        return loss + self.l2 * exists * mean_square_norm(select_batch_rows(vectors, tuples))
 
 
-def npair_of_all(
-    vectors: Tensor, labels: Tensor, tuples: Tuples | None, reduction: Reduction
+def npair_loss_over_all_pairs(
+    vectors: Tensor, labels: Tensor, tuples: MinedTuples | None, reduction: Reduction
 ) -> tuple[Tensor, Tensor]:
-    """The loss over all positive pairs, and one if there are any, else zero; vectors are B x D, labels B.
+    """Return the loss over all positive pairs of vectors (B x D), and one if there are any, else zero.
 
     Example:
-        >>> npair_of_all(torch.tensor([[1.0], [2.0]]), torch.tensor([0, 1]), None, "mean")
+        >>> npair_loss_over_all_pairs(torch.tensor([[1.0], [2.0]]), torch.tensor([0, 1]), None, "mean")
         (tensor(0.), tensor(0.))
     """
-    similarity = products(vectors)
+    similarity = dot_products(vectors)
     positive, negative = pair_masks(labels, tuples, dtype=similarity.dtype)
     losses = softplus(log_sum_exp(similarity, negative)[:, None] - similarity)
     return reduce(losses, positive, reduction), positive.amax()
 
 
-def _npair_of_classes(vectors: Tensor, labels: Tensor, reduction: Reduction) -> tuple[Tensor, Tensor]:
+def _npair_loss_over_classes(vectors: Tensor, labels: Tensor, reduction: Reduction) -> tuple[Tensor, Tensor]:
     order = labels.argsort(stable=True)
     ranked = labels[order]
     starts = torch.ones_like(ranked, dtype=torch.bool)
@@ -91,11 +91,11 @@ def _npair_of_classes(vectors: Tensor, labels: Tensor, reduction: Reduction) -> 
     targets = torch.arange(len(first), device=labels.device)
     total = cross_entropy(similarity, targets, reduction="sum")
     number = total.new_tensor(len(first))
-    return Sum(total, number, number).reduced(reduction), number.clamp(max=1)
+    return TupleSum(total, number, number).reduce(reduction), number.clamp(max=1)
 
 
 def mean_square_norm(vectors: Tensor) -> Tensor:
-    """The mean squared length of vectors (B x D).
+    """Return the mean squared length of vectors (B x D).
 
     Example:
         >>> mean_square_norm(torch.tensor([[3.0, 4.0], [0.0, 1.0]]))

@@ -1,4 +1,4 @@
-"""Any loss of pytorch-metric-learning, as ``pml:NAME``; needs the extra ``peers``."""
+"""Losses of pytorch-metric-learning as ``pml:NAME``; needs the extra ``peers``."""
 
 from __future__ import annotations
 
@@ -8,40 +8,41 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from levelfield.geometry import Tuples
+from levelfield.core.errors import UsageError
+from levelfield.core.geometry import MinedTuples
+from levelfield.core.registry import RegistryEntry, package_source
+from levelfield.core.seeds import seed_for
 from levelfield.losses import LossCard, registry
 from levelfield.losses._classification import check_labels
 from levelfield.miners.pml_bridge import (
-    factory,
+    collect_parameters,
+    create_parts,
     find_class,
-    module,
-    own_stream,
-    parameters_of,
+    import_pml_module,
+    isolate_global_rng,
+    make_factory,
     to_pml,
-    with_parts,
 )
-from levelfield.registry import Entry, package_source
-from levelfield.seeds import seed_for
 
 REFUSED = {
     "GenericPairLoss": "is a base class",
-    "ManifoldLoss": "clusters without labels",
     "VICRegLoss": "compares two views of each sample, not labels",
 }
-SIZE_NAMES = {"P2SGradLoss": "descriptors_dim"}
+SIZE_NAMES = {"P2SGradLoss": "descriptors_dim", "ManifoldLoss": "l"}
+CLASS_NAMES = {"ManifoldLoss": "K"}  # a proxy for each class; there, for each of K random groups
 
 
 class PMLLoss(nn.Module):
-    """A loss of pytorch-metric-learning, with a random stream of its own.
+    """Loss of pytorch-metric-learning with its own random stream.
 
-    The stream depends on the seed and on the number of calls, which is saved with the loss's state: a
-    resumed run draws what an unbroken one draws. Everything is computed in float32 or better. A miner that
-    found nothing makes the loss zero; on its own, half of the library would take all tuples instead.
+    The stream depends on the seed and on the number of calls, which is part of the state dict. So a resumed
+    run draws the same numbers as an uninterrupted one. Everything is computed in float32 or better. If a
+    miner finds nothing, the loss is zero; half of that library's losses would use all tuples instead.
 
     Args:
         loss: Called with embeddings (B x D), labels (B) and index tensors.
-        num_classes: How many classes the loss has weights for, if it has.
-        seed: Of the stream.
+        num_classes: Number of classes that the loss has weights for; None if it has no weights.
+        seed: Seed of the stream.
     """
 
     calls: Tensor
@@ -53,8 +54,8 @@ class PMLLoss(nn.Module):
         self.seed = seed
         self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
 
-    def forward(self, embeddings: Tensor, labels: Tensor, tuples: Tuples | None = None) -> Tensor:
-        """The loss of ``embeddings`` (B x D) with ``labels`` (B): a scalar."""
+    def forward(self, embeddings: Tensor, labels: Tensor, tuples: MinedTuples | None = None) -> Tensor:
+        """Return the loss of ``embeddings`` (B x D) with ``labels`` (B): a scalar."""
         if self.num_classes is not None:
             check_labels(labels, self.num_classes, name=f"pml:{type(self.loss).__name__}")
         if tuples is not None and not any(len(indices) for indices in tuples.indices):
@@ -62,31 +63,54 @@ class PMLLoss(nn.Module):
         number = seed_for("pml loss", self.seed, int(self.calls))
         self.calls += 1
         vectors = embeddings.to(torch.promote_types(embeddings.dtype, torch.float32))
-        with own_stream(number, vectors.device), torch.autocast(vectors.device.type, enabled=False):
-            value: Tensor = self.loss(vectors, labels, to_pml(tuples))
+        with isolate_global_rng(number, vectors.device), torch.autocast(vectors.device.type, enabled=False):
+            value: Tensor = self._call(vectors, labels, tuples)
+        return value.squeeze()  # ManifoldLoss returns a vector of one number
+
+    def _call(self, vectors: Tensor, labels: Tensor, tuples: MinedTuples | None) -> Tensor:
+        value: Tensor
+        if type(self.loss).__name__ in CLASS_NAMES:  # takes groups instead of labels
+            value = self.loss(vectors, indices_tuple=labels)
+            return value
+        try:
+            value = self.loss(vectors, labels, to_pml(tuples))
+        except KeyError as error:
+            if error.args != ("divisor",):
+                raise
+            raise UsageError(
+                f"pml:{type(self.loss).__name__} gives DivisorReducer no divisor; choose another reducer"
+            ) from error
         return value
 
 
 @registry.family("pml")
-def resolve(name: str) -> Entry[LossCard]:
-    """The entry of the loss ``pml:name``."""
+def find_pml_loss(name: str) -> RegistryEntry[LossCard]:
+    """Return the registry entry of the loss ``pml:name``."""
     found = find_class("losses", name, base="BaseMetricLossFunction", refused=REFUSED)
-    parameters = parameters_of(found)
+    parameters = collect_parameters(found)
     size_name = SIZE_NAMES.get(name, "embedding_size")
     if size_name in parameters:
         parameters["embedding_size"] = parameters.pop(size_name).replace(name="embedding_size")
+    class_name = CLASS_NAMES.get(name, "num_classes")
+    if class_name in parameters:
+        required = parameters.pop(class_name).replace(name="num_classes")
+        if name in CLASS_NAMES:
+            required = required.replace(default=inspect.Parameter.empty)
+        parameters["num_classes"] = required
     classes = parameters.get("num_classes")
     classifies = classes is not None and classes.default is inspect.Parameter.empty
 
     def make(*, seed: int = 0, **options: Any) -> PMLLoss:
-        if "embedding_size" in options:
-            options[size_name] = options.pop("embedding_size")
-        with own_stream(seed_for("pml weights", seed), torch.device("cpu")):
-            loss = found(**with_parts(options))
-        return PMLLoss(loss, num_classes=options["num_classes"] if classifies else None, seed=seed)
+        num_classes = options.get("num_classes")
+        for ours, theirs in (("embedding_size", size_name), ("num_classes", class_name)):
+            if ours in options:
+                options[theirs] = options.pop(ours)
+        with isolate_global_rng(seed_for("pml weights", seed), torch.device("cpu")):
+            loss = found(**create_parts(options))
+        return PMLLoss(loss, num_classes=num_classes if classifies else None, seed=seed)
 
-    return Entry(
-        factory(name, make, parameters, {"seed": 0}),
+    return RegistryEntry(
+        make_factory(name, make, parameters, {"seed": 0}),
         LossCard(
             name=f"pml:{name}",
             summary=f"{name} of pytorch-metric-learning.",
@@ -99,7 +123,9 @@ def resolve(name: str) -> Entry[LossCard]:
 
 
 def _tuples(found: type) -> Any:
-    """Which tuples the loss uses; None if it refuses a miner, which shows in its code alone."""
-    if "indices_tuple_not_supported" in inspect.getsource(inspect.getmodule(found)):  # type: ignore[arg-type]
+    """Return the kind of tuples that the loss uses; None if it takes no miner, which only its code shows."""
+    module = inspect.getmodule(found)
+    assert module is not None
+    if found.__name__ in CLASS_NAMES or "indices_tuple_not_supported" in inspect.getsource(module):
         return None
-    return "pairs" if issubclass(found, module("losses").GenericPairLoss) else "triplets"
+    return "pairs" if issubclass(found, import_pml_module("losses").GenericPairLoss) else "triplets"

@@ -1,4 +1,4 @@
-"""PNP: penalise the negatives before the positives."""
+"""PNP: penalize the negatives that rank before positives."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from levelfield.geometry import loss_of_cosines, pair_masks
+from levelfield.core.geometry import loss_of_cosines, pair_masks
+from levelfield.core.space import Float
 from levelfield.losses import register
 from levelfield.losses._classification import check_positive
 from levelfield.losses._module import RankingLoss
-from levelfield.losses._negatives import mates, soft_step, sum_over_mates
+from levelfield.losses._negatives import list_pairs_with_self, soft_step, sum_over_pairs
 from levelfield.losses._reduction import Reduction
-from levelfield.space import Float
 
 Variant: TypeAlias = Literal["O", "Iu", "Ib", "Ds", "Dq"]
 
@@ -27,32 +27,32 @@ Variant: TypeAlias = Literal["O", "Iu", "Ib", "Ds", "Dq"]
     space={"temperature": Float(1e-3, 0.1, log=True), "alpha": Float(0.5, 8.0, log=True)},
 )
 class PNP(RankingLoss):
-    """Count the negatives before each positive, and nothing else.
+    """Penalize the number of negatives that rank before each positive.
 
     With ``R = sum_n sig((s_an - s_ak) / temperature)`` for the logistic function sig and the cosine
-    similarity s, the mean of f(R) over the positives k of an anchor and the anchor itself, as in the authors'
-    code, over the anchors that have a positive. Variant O: ``f = R``; Iu: ``(1 + R) log(1 + R)``; Ib:
+    similarity s: the mean of f(R) over the positives k of an anchor and the anchor itself, as in the authors'
+    code, then over the anchors that have a positive. Variant O: ``f = R``; Iu: ``(1 + R) log(1 + R)``; Ib:
     ``(b R - log(1 + b R)) / b^2``; Ds: ``log(1 + R)``; Dq: ``1 - 1 / (1 + R)^alpha``. Slopes increase with R
-    in the I variants and decrease in the D variants. Equals pytorch-metric-learning's, but for anchors
-    without positives, which that one counts.
+    in the I variants and decrease in the D variants. Equals pytorch-metric-learning's, except that that
+    one counts anchors without positives.
 
     Example:
         >>> import torch
         >>> x, y = torch.tensor([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]]), torch.tensor([0, 0, 1])
-        >>> PNP(variant="O", temperature=0.001)(x, y)  # one negative before each positive
+        >>> PNP(variant="O", temperature=0.001)(x, y)  # one negative ranks before each positive
         tensor(0.5000)
     """
 
     variant: Variant = "Dq"
-    """The function of the count; the paper finds the D variants best, the public code starts with O."""
+    """Function of the count; the paper finds the D variants best, the public code defaults to O."""
     temperature: float = 0.01
-    """Of the sigmoids; the smaller, the closer to true counts."""
-    alpha: float = 1.0
-    """How fast the slope of Dq decreases; the other variants ignore it."""
+    """Temperature of the sigmoids; smaller is closer to true counts."""
+    alpha: float = 4.0
+    """Decay of the slope of Dq: 4 in the authors' command with the best scores. Other variants ignore it."""
     b: float = 2.0
-    """How fast the slope of Ib grows towards its bound; the other variants ignore it."""
+    """Growth of the slope of Ib toward its bound; the other variants ignore it."""
     reduction: Reduction = "mean"
-    """How the losses of the anchors become one number."""
+    """Reduction over the anchors."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -60,9 +60,9 @@ class PNP(RankingLoss):
             check_positive(name, getattr(self, name))
 
     def compute(self, vectors: Tensor, labels: Tensor) -> Tensor:
-        """The formula above."""
+        """Return the loss by the formula above."""
         positive, negative = pair_masks(labels, dtype=vectors.dtype)
-        pairs, share, anchors = mates(positive)
+        pairs, share, anchors = list_pairs_with_self(positive)
         weight = share / anchors if self.reduction == "mean" else share
 
         def penalty(part: slice, count: Tensor) -> tuple[Tensor, Tensor]:
@@ -71,12 +71,12 @@ class PNP(RankingLoss):
 
         def value_and_slope(cosines: Tensor) -> tuple[Tensor, Tensor]:
             step = partial(soft_step, temperature=self.temperature)
-            return sum_over_mates(cosines, pairs, negative, step=step, loss=penalty)
+            return sum_over_pairs(cosines, pairs, negative, step=step, loss=penalty)
 
         return loss_of_cosines(vectors, value_and_slope)
 
     def _penalty(self, count: Tensor) -> tuple[Tensor, Tensor]:
-        """The function of the count, and its slope."""
+        """Return the function of the count, and its slope."""
         match self.variant:
             case "O":
                 return count, torch.ones_like(count)

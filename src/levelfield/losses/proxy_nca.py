@@ -1,16 +1,16 @@
-"""Proxy-NCA: a sample is closer to its class's proxy than to the proxies of other classes."""
+"""Proxy-NCA: neighborhood components analysis with one proxy per class."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from levelfield.errors import UsageError
-from levelfield.geometry import unit
+from levelfield.core.errors import UsageError
+from levelfield.core.geometry import l2_normalize
+from levelfield.core.space import Float
 from levelfield.losses import register
 from levelfield.losses._classification import ClassificationLoss, check_positive, softmax_loss
 from levelfield.losses._reduction import Reduction, reduce
-from levelfield.space import Float
 
 
 @register(
@@ -24,41 +24,41 @@ from levelfield.space import Float
     space={"softmax_scale": Float(1.0, 100.0, log=True)},
 )
 class ProxyNCA(ClassificationLoss):
-    """A sample is closer to its class's proxy than to the proxies of the other classes.
+    """Pull a sample closer to the proxy of its class than to the proxies of other classes.
 
     -log exp(-s d(x, w_y)) / sum over z != y of exp(-s d(x, w_z)), d the squared distance of unit vectors.
 
-    The paper leaves the sample's own proxy out of the denominator, so the loss may fall below zero.
-    ``include_positive`` puts it in: that is what pytorch-metric-learning computes, and what the "Reality
-    Check" therefore measured.
+    The paper leaves the sample's own proxy out of the denominator, so the loss may be negative.
+    ``include_positive`` adds it. pytorch-metric-learning computes that form, so the "Reality Check" reports
+    it.
 
     Example:
         >>> import torch
         >>> loss = ProxyNCA(num_classes=2, embedding_size=2)
-        >>> loss.compute(torch.eye(2), torch.tensor([0, 1]), torch.eye(2))  # at 0 from the own proxy
+        >>> loss.compute(torch.eye(2), torch.tensor([0, 1]), torch.eye(2))  # distance 0 to the own proxy
         tensor(-2.)
     """
 
     softmax_scale: float = 1.0
-    """s, multiplies the squared distances."""
+    """s; multiplies the squared distances."""
     include_positive: bool = False
-    """Whether the denominator counts the sample's own proxy."""
+    """True if the denominator includes the sample's own proxy."""
     reduction: Reduction = "mean"
-    """How the losses of the samples become one number."""
+    """Reduction over the samples."""
 
     def __post_init__(self) -> None:
         check_positive("softmax_scale", self.softmax_scale)
         if self.num_classes < 2 and not self.include_positive:
             raise UsageError(
                 f"proxy_nca compares with the proxies of other classes, got num_classes={self.num_classes}; "
-                "it needs at least 2"
+                "use at least 2"
             )
         super().__post_init__()
 
     def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-        """The formula above."""
+        """Return the loss by the formula above."""
         # d = 2 - 2 cos, and the 2 is common to numerator and denominator.
-        logits = unit(embeddings) @ unit(weights).T * (2 * self.softmax_scale)
+        logits = l2_normalize(embeddings) @ l2_normalize(weights).T * (2 * self.softmax_scale)
         if self.include_positive:
             return softmax_loss(logits, labels, reduction=self.reduction)
         index = labels[:, None]

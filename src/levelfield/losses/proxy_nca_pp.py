@@ -1,14 +1,14 @@
-"""ProxyNCA++: the probability that a sample is assigned to its own proxy, sharpened by a temperature."""
+"""ProxyNCA++: Proxy-NCA with the own proxy in the denominator and a temperature."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
-from levelfield.geometry import unit
+from levelfield.core.geometry import l2_normalize
+from levelfield.core.space import Float
 from levelfield.losses import register
 from levelfield.losses._classification import ClassificationLoss, check_positive, softmax_loss
 from levelfield.losses._reduction import Reduction
-from levelfield.space import Float
 
 
 @register(
@@ -21,15 +21,15 @@ from levelfield.space import Float
     space={"temperature": Float(0.01, 1.0, log=True)},
 )
 class ProxyNCAPlusPlus(ClassificationLoss):
-    """The probability that a sample is assigned to its own proxy, sharpened by a temperature.
+    """Log-probability that a sample is assigned to its own proxy, with a temperature.
 
     -log softmax(-d(x, w) / T) at each sample's class, d the squared distance of unit vectors.
 
-    The same as Proxy-NCA with the sample's own proxy in the denominator and ``softmax_scale`` = 1 / T. What
-    else the paper adds (a fast proxy learning rate, max pooling, layer norm, balanced batches) belongs to
-    other parts of a method.
+    The same as Proxy-NCA with the sample's own proxy in the denominator and ``softmax_scale`` = 1 / T. The
+    other additions of the paper (a fast proxy learning rate, max pooling, layer norm, balanced batches)
+    belong to other parts of a method.
 
-    Proxies start as N(0, 1/8²), as the authors' do.
+    Initial proxies are N(0, 1/8²), as in the authors' code.
 
     Example:
         >>> import torch
@@ -39,19 +39,19 @@ class ProxyNCAPlusPlus(ClassificationLoss):
     """
 
     temperature: float = 1 / 9
-    """T, divides the squared distances."""
+    """T; divides the squared distances."""
     reduction: Reduction = "mean"
-    """How the losses of the samples become one number."""
+    """Reduction over the samples."""
 
     def __post_init__(self) -> None:
         check_positive("temperature", self.temperature)
         super().__post_init__()
 
-    def start_std(self) -> float:
-        """That of the authors' proxies."""
+    def init_std(self) -> float:
+        """Return the standard deviation of the authors' initial proxies."""
         return 1 / 8
 
     def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-        """The formula above."""
-        logits = unit(embeddings) @ unit(weights).T * (2 / self.temperature)
+        """Return the loss by the formula above."""
+        logits = l2_normalize(embeddings) @ l2_normalize(weights).T * (2 / self.temperature)
         return softmax_loss(logits, labels, reduction=self.reduction)

@@ -1,4 +1,4 @@
-"""Proxy-proxy loss: samples are pulled to their proxy, and the proxies push each other apart."""
+"""Proxy-proxy loss: proxies pull their samples and push each other."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from levelfield.errors import UsageError
-from levelfield.geometry import unit
+from levelfield.core.errors import UsageError
+from levelfield.core.geometry import l2_normalize
+from levelfield.core.space import Choice, Float
 from levelfield.losses import register
 from levelfield.losses._classification import ClassificationLoss, check_positive
 from levelfield.losses._logsumexp import log_sum_exp
-from levelfield.losses.proxy_anchor import attraction, own_samples, proxy_std
-from levelfield.space import Choice, Float
+from levelfield.losses.proxy_anchor import class_mask, proxy_attraction, proxy_init_std
 
-MOST_AT_ONCE = 2**24  # similarities of proxies held at a time: 64 MB in float32
+MOST_AT_ONCE = 2**24  # similarities of proxies in memory at a time: 64 MB in float32
 
 
 @register(
@@ -30,17 +30,17 @@ MOST_AT_ONCE = 2**24  # similarities of proxies held at a time: 64 MB in float32
     space={"margin": Float(0.0, 1.0), "alpha": Float(1.0, 100.0, log=True), "variant": Choice(1, 2)},
 )
 class ProxyProxy(ClassificationLoss):
-    """Samples are pulled to their proxy, and the proxies push each other apart.
+    """Proxies pull their samples and push each other.
 
-    Proxy Anchor's attraction, plus a repulsion between the proxies themselves.
+    Proxy Anchor's proxy_attraction, plus a proxy_repulsion between the proxies themselves.
 
-    The repulsion is the mean over all proxies w of log(1 + sum over other proxies v of
+    The proxy_repulsion is the mean over all proxies w of log(1 + sum over other proxies v of
     exp(alpha (s(w, v) + margin))). Variant 1 takes s(w, v) = w.v; variant 2, with which the "Deep Dive"
     thesis made its experiments, s(w, v) = sum over the samples x of the batch of (w.x)(x.v), so that batch
-    and proxies shape each other. All vectors are of unit length. The means are the reduction.
+    and proxies affect each other. All vectors have unit length. There is no other reduction.
 
-    The thesis prints no hyperparameters for it; the defaults and the starting proxies are Proxy Anchor's,
-    from which it is made.
+    The thesis prints no hyperparameters for it. The defaults and the initial proxies are those of Proxy
+    Anchor, on which it is based.
 
     Example:
         >>> loss = ProxyProxy(num_classes=2, embedding_size=2, margin=0.0, alpha=1.0)
@@ -53,35 +53,35 @@ class ProxyProxy(ClassificationLoss):
     alpha: float = 32.0
     """Multiplies the similarities."""
     variant: Literal[1, 2] = 2
-    """1 or 2."""
+    """Similarity between proxies: 1 or 2."""
 
     def __post_init__(self) -> None:
         check_positive("alpha", self.alpha)
         if self.variant not in (1, 2):
-            raise UsageError(f"variant must be 1 or 2, got {self.variant!r}")
+            raise UsageError(f"variant must be 1 or 2, got {self.variant!r}; choose one")
         super().__post_init__()
 
-    def start_std(self) -> float:
-        """That of Proxy Anchor's proxies."""
-        return proxy_std(self.num_classes)
+    def init_std(self) -> float:
+        """Return the standard deviation of Proxy Anchor's initial proxies."""
+        return proxy_init_std(self.num_classes)
 
     def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-        """The formula above."""
-        samples, proxies = unit(embeddings), unit(weights)
+        """Return the loss by the formula above."""
+        samples, proxies = l2_normalize(embeddings), l2_normalize(weights)
         cosines = proxies @ samples.T
-        pull = attraction(cosines, own_samples(labels, cosines), margin=self.margin, alpha=self.alpha)
-        return pull + repulsion(
+        pull = proxy_attraction(cosines, class_mask(labels, cosines), margin=self.margin, alpha=self.alpha)
+        return pull + proxy_repulsion(
             proxies if self.variant == 1 else cosines, margin=self.margin, alpha=self.alpha
         )
 
 
-def repulsion(rows: Tensor, *, margin: float, alpha: float) -> Tensor:
-    """The mean over ``rows`` (C x K) of log(1 + sum of exp(alpha (dot product + margin)) over other rows).
+def proxy_repulsion(rows: Tensor, *, margin: float, alpha: float) -> Tensor:
+    """Return the mean over rows w (C x K) of log(1 + sum of exp(alpha (w.v + margin)) over other rows v).
 
-    The C x C products of many classes are made in blocks, and made again for the gradient.
+    With many classes, the C x C products are computed in blocks, and again for the gradient.
 
     Example:
-        >>> repulsion(torch.eye(2), margin=0.0, alpha=1.0)
+        >>> proxy_repulsion(torch.eye(2), margin=0.0, alpha=1.0)
         tensor(0.6931)
     """
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from levelfield.geometry import Tuples, as_triplets, euclidean, unit
+from levelfield.core.geometry import MinedTuples, as_triplets, euclidean, l2_normalize
+from levelfield.core.space import Float
 from levelfield.losses import register
 from levelfield.losses._module import EmbeddingLoss
 from levelfield.losses._quadruplets import mined_quadruplet_sum, quadruplet_sum
 from levelfield.losses._reduction import HingeReduction
-from levelfield.losses.triplet import triplet_of_distances
-from levelfield.space import Float
+from levelfield.losses.triplet import triplet_loss_from_distances
 
 
 @register(
@@ -25,8 +25,8 @@ class Quadruplet(EmbeddingLoss):
     """Triplet loss with a second hinge against pairs of two other classes.
 
     ``[d_ij - d_ik + margin_1]+`` over triplets (i, j, k) plus ``[d_ij - d_kl + margin_2]+`` over the triplets
-    with every l of a third class, each reduced by itself, with the Euclidean distance d (Chen et al.;
-    "Revisiting Training Strategies", eq. 14, whose second term is garbled and is read after them).
+    with every l of a third class, each reduced on its own, with the Euclidean distance d. This follows Chen
+    et al.; the second term of eq. 14 of "Revisiting Training Strategies" has misprints.
 
     Example:
         >>> import torch
@@ -37,22 +37,22 @@ class Quadruplet(EmbeddingLoss):
     """
 
     margin_1: float = 1.0
-    """By how much the anchor's negative must be further away than its positive."""
+    """Required difference between the distances to the negative and to the positive."""
     margin_2: float = 0.5
-    """By how much the two others must be further apart than the positives."""
+    """Required difference between the distance of the two others and that of the positives."""
     normalize: bool = True
     """Scale the embeddings to unit length first."""
     reduction: HingeReduction = "mean_nonzero"
-    """How the losses of the triplets and of the quadruplets become one number each."""
+    """Reduction over the triplets, and over the quadruplets."""
 
-    def compute(self, vectors: Tensor, labels: Tensor, tuples: Tuples | None) -> Tensor:
-        """The formula above."""
-        distances = euclidean(unit(vectors) if self.normalize else vectors)
-        near = triplet_of_distances(
+    def compute(self, vectors: Tensor, labels: Tensor, tuples: MinedTuples | None) -> Tensor:
+        """Return the loss by the formula above."""
+        distances = euclidean(l2_normalize(vectors) if self.normalize else vectors)
+        near = triplet_loss_from_distances(
             distances, labels, tuples, margin=self.margin_1, smooth=False, reduction=self.reduction
         )
         if tuples is None:
             far = quadruplet_sum(distances, labels, margin=self.margin_2)
         else:
             far = mined_quadruplet_sum(distances, labels, as_triplets(tuples), margin=self.margin_2)
-        return near + far.reduced(self.reduction)
+        return near + far.reduce(self.reduction)

@@ -1,15 +1,15 @@
-"""Ranked list loss: all positives inside, all negatives outside, the worst ones first."""
+"""Ranked list loss: positives within one distance, negatives beyond a larger one."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
-from levelfield.geometry import Tuples, loss_of_distances, of_batch, pair_masks
+from levelfield.core.geometry import MinedTuples, loss_of_distances, pair_masks, select_batch_rows
+from levelfield.core.space import Float
 from levelfield.losses import register
 from levelfield.losses._logsumexp import softmax_weights
 from levelfield.losses._module import EmbeddingLoss
-from levelfield.losses._reduction import Reduction, Sum
-from levelfield.space import Float
+from levelfield.losses._reduction import Reduction, TupleSum
 
 
 @register(
@@ -24,13 +24,13 @@ from levelfield.space import Float
     },
 )
 class RankedList(EmbeddingLoss):
-    """Keep all positives within one distance and all negatives beyond a larger one, the worst ones first.
+    """Keep positives within one distance and negatives beyond a larger one, the worst violations first.
 
     ``(1 - balance) sum_p w_p [d_ap - (alpha - margin)]+ + balance sum_n w_n [alpha - d_an]+`` over all
     samples as anchors, with the Euclidean distance d. The weights w of an anchor's positives, and of its
     negatives, are a softmax of temperature times violation over those that violate their bound. As in the
-    paper and the authors' code they are constants to the gradient, which is therefore not the slope of the
-    value; in pytorch-metric-learning's version, which otherwise agrees, the gradient passes them.
+    paper and the authors' code, the weights have no gradient, so the gradient is not the slope of the value.
+    pytorch-metric-learning's version agrees otherwise, but its weights have a gradient.
 
     Example:
         >>> import torch
@@ -40,22 +40,22 @@ class RankedList(EmbeddingLoss):
     """
 
     alpha: float = 1.2
-    """Negatives belong beyond this distance; the authors' later "simpler" version has 1 + margin / 2."""
+    """Negatives should be beyond this distance; the authors' later "simpler" version has 1 + margin / 2."""
     margin: float = 0.4
-    """Positives belong within alpha - margin."""
+    """Positives should be within alpha - margin."""
     negative_temperature: float = 10.0
-    """How much the nearest negatives are preferred (T_n in the paper)."""
+    """Preference for the nearest negatives (T_n in the paper)."""
     positive_temperature: float = 0.0
-    """How much the farthest positives are preferred (T_p in the paper)."""
+    """Preference for the farthest positives (T_p in the paper)."""
     balance: float = 0.5
-    """The weight of the negatives' part (lambda in the paper)."""
+    """Weight of the negatives' part (lambda in the paper)."""
     reduction: Reduction = "mean"
-    """How the losses of the anchors become one number; "mean" is over all B."""
+    """Reduction over the anchors; "mean" is over all B."""
 
-    def compute(self, vectors: Tensor, labels: Tensor, tuples: Tuples | None) -> Tensor:
-        """The formula above."""
+    def compute(self, vectors: Tensor, labels: Tensor, tuples: MinedTuples | None) -> Tensor:
+        """Return the loss by the formula above."""
         positive, negative = pair_masks(labels, tuples, dtype=vectors.dtype)
-        anchors = vectors.new_tensor(float(len(of_batch(labels, tuples))))
+        anchors = vectors.new_tensor(float(len(select_batch_rows(labels, tuples))))
 
         def value_and_slope(distances: Tensor) -> tuple[Tensor, Tensor]:
             near = distances - (self.alpha - self.margin)
@@ -63,14 +63,14 @@ class RankedList(EmbeddingLoss):
             pulls = _shares(near, positive, self.positive_temperature).mul_(1 - self.balance)
             pushes = _shares(far, negative, self.negative_temperature).mul_(self.balance)
             total = (pulls * near).sum() + (pushes * far).sum()
-            found = Sum(total, anchors, anchors)
+            found = TupleSum(total, anchors, anchors)
             slope = found._replace(total=pulls.sub_(pushes))
-            return found.reduced(self.reduction), slope.reduced(self.reduction)
+            return found.reduce(self.reduction), slope.reduce(self.reduction)
 
         return loss_of_distances(vectors, value_and_slope)
 
 
 def _shares(violations: Tensor, mask: Tensor, temperature: float) -> Tensor:
-    """The weights (B x B) of the violations above zero, a softmax over each row; zero in rows without."""
+    """Return the weights (B x B) of the violations above zero: a softmax over each row, or zeros."""
     violating = violations.clone().relu_().sign_().mul_(mask)
     return softmax_weights(violations * temperature, violating, plus_one=False)[1]

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from levelfield.geometry import pair_masks, products, unit
+from levelfield.core.geometry import dot_products, l2_normalize, pair_masks
+from levelfield.core.space import Float
 from levelfield.losses import register
 from levelfield.losses._module import RankingLoss
 from levelfield.losses._ranks import soft_ranks
 from levelfield.losses._reduction import Reduction, reduce
-from levelfield.space import Float
 
 
 @register(
@@ -22,31 +22,31 @@ from levelfield.space import Float
     space={"rank_temperature": Float(1e-3, 0.1, log=True), "recall_temperature": Float(0.1, 10.0, log=True)},
 )
 class RecallAtK(RankingLoss):
-    """Recall within the first k neighbours, with soft ranks and a soft cut.
+    """Recall within the first k neighbors, with soft ranks and a soft cutoff.
 
     ``1 - min(k, sum_p sig((k - r_p) / recall_temperature)) / min(k, |P|)``, averaged over k, over the anchors
     that have a positive; ``r_p = 1 + sum_{j != p} sig((s_aj - s_ap) / rank_temperature)`` is the soft rank of
-    p by cosine similarity s, and ``sig`` the logistic function. As in the authors' code the anchor itself is
-    ranked too: it comes first, so that the best positive has rank 2.
+    p by cosine similarity s, and ``sig`` the logistic function. As in the authors' code, the anchor itself is
+    ranked too. It comes first, so the best positive has rank 2.
 
     Example:
         >>> x, y = torch.tensor([[1.0], [1.0], [-1.0]]), torch.tensor([0, 0, 1])
-        >>> RecallAtK(k=[2])(x, y)  # the anchor is as near as the positive: rank 1.5
+        >>> RecallAtK(k=[2])(x, y)  # the anchor is as close as the positive: rank 1.5
         tensor(0.3775)
     """
 
     k: Sequence[int] = (1, 2, 4, 8, 16)
-    """The depths."""
+    """Depths k."""
     rank_temperature: float = 0.01
-    """Of the comparisons (tau_2 in the paper)."""
+    """Temperature of the comparisons (tau_2 in the paper)."""
     recall_temperature: float = 1.0
-    """Of the cut at k (tau_1 in the paper)."""
+    """Temperature of the cutoff at k (tau_1 in the paper)."""
     reduction: Reduction = "mean"
-    """How the losses of the anchors become one number."""
+    """Reduction over the anchors."""
 
     def compute(self, vectors: Tensor, labels: Tensor) -> Tensor:
-        """The formula above."""
-        similarity = products(unit(vectors))
+        """Return the loss by the formula above."""
+        similarity = dot_products(l2_normalize(vectors))
         positive, _ = pair_masks(labels, dtype=similarity.dtype)
         ranks = soft_ranks(similarity, positive, temperature=self.rank_temperature)
         own = similarity.flatten().gather(0, ranks.anchor * len(labels) + ranks.positive)

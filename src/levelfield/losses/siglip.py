@@ -1,4 +1,4 @@
-"""SigLIP: every pair of the batch is a yes-or-no question of its own."""
+"""SigLIP: binary classification of every pair of the batch."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from levelfield.geometry import Tuples, of_batch, pair_counts, products, unit
+from levelfield.core.geometry import MinedTuples, dot_products, l2_normalize, pair_counts, select_batch_rows
+from levelfield.core.space import Float
 from levelfield.losses import register
 from levelfield.losses._classification import check_positive
 from levelfield.losses._module import EmbeddingLoss
-from levelfield.losses._reduction import Reduction, Sum
-from levelfield.space import Float
+from levelfield.losses._reduction import Reduction, TupleSum
 
 
 @register(
@@ -23,27 +23,27 @@ from levelfield.space import Float
     space={"scale": Float(1.0, 100.0, log=True), "bias": Float(-20.0, 0.0)},
 )
 class SigLIP(EmbeddingLoss):
-    """Tell by a logistic regression on the cosine, pair by pair, whether two samples are of one class.
+    """Logistic regression on the cosine of each pair: same class or not.
 
     ``1/B sum_a sum_b log(1 + exp(-z_ab (scale s_ab + bias)))`` with the cosine similarity s, z = 1 for
     positive and -1 for negative pairs; scale and bias are learned. The paper pairs each image with its own
-    text; here, as in ``supcon``, the positives are the samples of the class, and a sample is not paired with
-    itself. The scale is learned as a logarithm, as there, counted from where it starts.
+    text. Here, as in ``supcon``, the positives are the samples of the class, and a sample is not paired with
+    itself. As in the paper, the logarithm of the scale is learned, relative to its initial value.
 
     Example:
         >>> x = torch.tensor([[1.0], [1.0], [-1.0]])
-        >>> SigLIP(scale=1.0, bias=0.0)(x, torch.tensor([0, 0, 1]))  # every pair is right by one
+        >>> SigLIP(scale=1.0, bias=0.0)(x, torch.tensor([0, 0, 1]))  # every pair is correct by one
         tensor(0.6265, grad_fn=...)
     """
 
     scale: float = 10.0
-    """Where the factor of the cosines starts (t in the paper)."""
+    """Initial factor of the cosines (t in the paper)."""
     bias: float = -10.0
-    """Where the bias starts; below zero because most pairs are negative."""
+    """Initial bias; below zero because most pairs are negative."""
     learn: bool = True
-    """Whether scale and bias move; if not, the loss has no parameters."""
+    """True if scale and bias are learned; if not, the loss has no parameters."""
     reduction: Reduction = "mean"
-    """How the losses of the anchors become one number; "mean" is over all B."""
+    """Reduction over the anchors; "mean" is over all B."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -57,13 +57,13 @@ class SigLIP(EmbeddingLoss):
             else:
                 self.register_buffer(name, value)
 
-    def compute(self, vectors: Tensor, labels: Tensor, tuples: Tuples | None) -> Tensor:
-        """The formula above."""
+    def compute(self, vectors: Tensor, labels: Tensor, tuples: MinedTuples | None) -> Tensor:
+        """Return the loss by the formula above."""
         positive, negative = pair_counts(labels, tuples, dtype=vectors.dtype)
         counts = positive + negative
         wrong = (negative - positive).sign_()
         scale = self.scale * self.log_growth.to(vectors.dtype).exp()
-        logits = products(unit(vectors)) * scale + self.offset.to(vectors.dtype)
+        logits = dot_products(l2_normalize(vectors)) * scale + self.offset.to(vectors.dtype)
         total = (softplus(logits * wrong) * counts).sum()
-        anchors = vectors.new_tensor(float(len(of_batch(labels, tuples))))
-        return Sum(total, anchors, anchors).reduced(self.reduction)
+        anchors = vectors.new_tensor(float(len(select_batch_rows(labels, tuples))))
+        return TupleSum(total, anchors, anchors).reduce(self.reduction)

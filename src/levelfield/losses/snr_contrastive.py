@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from levelfield.geometry import Tuples, of_batch, pair_counts, signal_to_noise, unit
+from levelfield.core.geometry import (
+    MinedTuples,
+    l2_normalize,
+    pair_counts,
+    select_batch_rows,
+    signal_to_noise,
+)
+from levelfield.core.space import Float
 from levelfield.losses import register
 from levelfield.losses._module import EmbeddingLoss
 from levelfield.losses._reduction import HingeReduction, hinge_sum
-from levelfield.space import Float
 
 
 @register(
@@ -24,11 +30,12 @@ from levelfield.space import Float
     },
 )
 class SNRContrastive(EmbeddingLoss):
-    """Contrastive loss on the ratio of the variances of difference and anchor.
+    """Contrastive loss on the signal-to-noise distance.
 
     The contrastive loss on ``d(x, y) = var(x - y) / var(x)`` plus ``regularizer_weight`` times
     :func:`zero_mean`, as "A Metric Learning Reality Check" used it. Equals pytorch-metric-learning's with its
-    ``ZeroMeanRegularizer``, in B x B instead of B x B x D memory; a batch with one pair is no exception here.
+    ``ZeroMeanRegularizer``, in B x B instead of B x B x D memory, except that that one returns zero for one
+    pair.
 
     Example:
         >>> import torch
@@ -38,29 +45,29 @@ class SNRContrastive(EmbeddingLoss):
     """
 
     pos_margin: float = 0.0
-    """No push below this distance."""
+    """Positive pairs closer than this have no loss."""
     neg_margin: float = 1.0
-    """No push above this distance."""
+    """Negative pairs farther than this have no loss."""
     regularizer_weight: float = 0.005
-    """Weight of :func:`zero_mean`; it is left out where there is no pair."""
+    """Weight of :func:`zero_mean`; left out without a pair."""
     normalize: bool = True
     """Scale the embeddings to unit length first."""
     reduction: HingeReduction = "mean_nonzero"
-    """How the losses of the pairs become one number."""
+    """Reduction over the pairs."""
 
-    def compute(self, vectors: Tensor, labels: Tensor, tuples: Tuples | None) -> Tensor:
-        """The formula above."""
-        distances = signal_to_noise(unit(vectors) if self.normalize else vectors)
+    def compute(self, vectors: Tensor, labels: Tensor, tuples: MinedTuples | None) -> Tensor:
+        """Return the loss by the formula above."""
+        distances = signal_to_noise(l2_normalize(vectors) if self.normalize else vectors)
         positive, negative = pair_counts(labels, tuples, dtype=distances.dtype)
         pull = hinge_sum(distances, positive, slope=1, offset=-self.pos_margin)
         push = hinge_sum(distances, negative, slope=-1, offset=self.neg_margin)
         exists = (pull.counts + push.counts).clamp(max=1)
-        loss = pull.reduced(self.reduction) + push.reduced(self.reduction)
-        return loss + self.regularizer_weight * exists * zero_mean(of_batch(vectors, tuples))
+        loss = pull.reduce(self.reduction) + push.reduce(self.reduction)
+        return loss + self.regularizer_weight * exists * zero_mean(select_batch_rows(vectors, tuples))
 
 
 def zero_mean(vectors: Tensor) -> Tensor:
-    """The mean over vectors (B x D) of the absolute sum of components: zero if each has mean zero.
+    """Return the mean absolute sum of the components of vectors (B x D); zero if each has mean zero.
 
     Example:
         >>> import torch

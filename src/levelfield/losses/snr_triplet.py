@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from levelfield.geometry import Tuples, any_triplet, of_batch, signal_to_noise, unit
+from levelfield.core.geometry import (
+    MinedTuples,
+    any_triplet,
+    l2_normalize,
+    select_batch_rows,
+    signal_to_noise,
+)
+from levelfield.core.space import Float
 from levelfield.losses import register
 from levelfield.losses._module import EmbeddingLoss
 from levelfield.losses._reduction import HingeReduction
 from levelfield.losses.snr_contrastive import zero_mean
-from levelfield.losses.triplet import triplet_of_distances
-from levelfield.space import Float
+from levelfield.losses.triplet import triplet_loss_from_distances
 
 
 @register(
@@ -22,10 +28,10 @@ from levelfield.space import Float
     space={"margin": Float(0.0, 1.0), "regularizer_weight": Float(0.0, 1.0)},
 )
 class SNRTriplet(EmbeddingLoss):
-    """Triplet loss on the ratio of the variances of difference and anchor.
+    """Triplet loss on the signal-to-noise distance.
 
-    The triplet loss on ``d(x, y) = var(x - y) / var(x)``, plus a pull of embeddings to zero mean ("Revisiting
-    Training Strategies", eq. 15; the printed formula lost the squares of the differences).
+    The triplet loss on ``d(x, y) = var(x - y) / var(x)``, plus a pull of the embeddings to zero mean
+    ("Revisiting Training Strategies", eq. 15; the printed formula lacks the squares of the differences).
 
     Example:
         >>> import torch
@@ -35,19 +41,19 @@ class SNRTriplet(EmbeddingLoss):
     """
 
     margin: float = 0.2
-    """By how much the negative must be further away."""
+    """Required difference between the distances to the negative and to the positive."""
     regularizer_weight: float = 0.005
-    """Weight of :func:`~levelfield.losses.snr_contrastive.zero_mean`; left out where there is no triplet."""
+    """Weight of :func:`~levelfield.losses.snr_contrastive.zero_mean`; left out without a triplet."""
     normalize: bool = True
     """Scale the embeddings to unit length first."""
     reduction: HingeReduction = "mean_nonzero"
-    """How the losses of the triplets become one number."""
+    """Reduction over the triplets."""
 
-    def compute(self, vectors: Tensor, labels: Tensor, tuples: Tuples | None) -> Tensor:
-        """The formula above."""
-        distances = signal_to_noise(unit(vectors) if self.normalize else vectors)
-        loss = triplet_of_distances(
+    def compute(self, vectors: Tensor, labels: Tensor, tuples: MinedTuples | None) -> Tensor:
+        """Return the loss by the formula above."""
+        distances = signal_to_noise(l2_normalize(vectors) if self.normalize else vectors)
+        loss = triplet_loss_from_distances(
             distances, labels, tuples, margin=self.margin, smooth=False, reduction=self.reduction
         )
-        balance = zero_mean(of_batch(vectors, tuples))
+        balance = zero_mean(select_batch_rows(vectors, tuples))
         return loss + self.regularizer_weight * any_triplet(labels, tuples) * balance

@@ -1,4 +1,4 @@
-"""SoftTriple: softmax over classes that have several centres each."""
+"""SoftTriple: softmax over classes that have several centers each."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from levelfield.errors import UsageError
-from levelfield.geometry import first_derivative_only, unit
+from levelfield.core.errors import UsageError
+from levelfield.core.geometry import first_derivative_only, l2_normalize
+from levelfield.core.options import Size
+from levelfield.core.space import Float, Int
 from levelfield.losses import register
 from levelfield.losses._classification import (
     ClassificationLoss,
@@ -18,8 +20,6 @@ from levelfield.losses._classification import (
     softmax_loss,
 )
 from levelfield.losses._reduction import Reduction
-from levelfield.options import Size
-from levelfield.space import Float, Int
 
 
 @register(
@@ -39,16 +39,16 @@ from levelfield.space import Float, Int
     },
 )
 class SoftTriple(ClassificationLoss):
-    """Softmax over classes that have several centres each.
+    """Softmax over classes that have several centers each.
 
-    Cross-entropy of la * (S - margin at the sample's class), plus a term that merges centres of a class.
+    Cross-entropy of la * (S - margin at the sample's class), plus a term that merges the centers of a class.
 
-    S(x, c) = sum over the centres w of class c of softmax(x.w / gamma) * x.w. ("Revisiting Training
-    Strategies" prints eq. 16 without the last factor; this follows the original publication.) Equals
-    pytorch-metric-learning's with its SparseCentersRegularizer weighted by ``reg_weight``, but for the
-    constant under the root, which is 1e-5 here as in the authors' code.
+    S(x, c) = sum over the centers w of class c of softmax(x.w / gamma) * x.w. ("Revisiting Training
+    Strategies" prints eq. 16 without the last factor; this follows the original paper.) Equals
+    pytorch-metric-learning's with its SparseCentersRegularizer weighted by ``reg_weight``, except for
+    the constant under the root, which is 1e-5 here as in the authors' code.
 
-    The centres start with the spread that the authors' code gives them, 1 / sqrt(3 * classes * centers).
+    Initial centers have the standard deviation of the authors' code, 1 / sqrt(3 * classes * centers).
 
     Example:
         >>> centers = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
@@ -62,66 +62,66 @@ class SoftTriple(ClassificationLoss):
     la: float = 20.0
     """Multiplies the similarities."""
     gamma: float = 0.1
-    """Divides the similarities in the softmax over centres.
+    """Divides the similarities in the softmax over centers.
 
-    The optima of the "Reality Check", 19 to 59, make that softmax all but flat.
+    The optima of the "Reality Check", 19 to 59, make that softmax almost flat.
     """
     reg_weight: float = 0.2
-    """The weight of :func:`spread`; tau in the paper."""
+    """Weight of :func:`center_distance_penalty`; tau in the paper."""
     margin: float = 0.01
     """Subtracted from the similarity to the sample's class; delta in the paper."""
     centers: Size = 10
-    """Centres per class; K in the paper."""
+    """Centers per class; K in the paper."""
     reduction: Reduction = "mean"
-    """How the losses of the samples become one number, before the term is added."""
+    """Reduction over the samples, before the term is added."""
 
     def __post_init__(self) -> None:
         check_count("centers", self.centers)
         check_positive("la", self.la)
         check_positive("gamma", self.gamma)
         if not self.reg_weight >= 0:
-            raise UsageError(f"reg_weight must be 0 or more, got {self.reg_weight!r}")
+            raise UsageError(f"reg_weight must be 0 or more, got {self.reg_weight!r}; correct it")
         super().__post_init__()
 
     def vectors_per_class(self) -> int:
-        """K."""
+        """Return the number of centers per class."""
         return self.centers
 
-    def start_std(self) -> float:
-        """That of the authors' centres."""
+    def init_std(self) -> float:
+        """Return the standard deviation of the authors' initial centers."""
         return 1 / math.sqrt(3 * self.num_classes * self.centers)
 
     def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-        """The formula above."""
-        samples, vectors = unit(embeddings), unit(weights)
+        """Return the loss by the formula above."""
+        samples, vectors = l2_normalize(embeddings), l2_normalize(weights)
         similarities: Tensor = _SoftMaximum.apply(samples, vectors, self.centers, self.gamma)
         penalty = similarities.new_full((len(labels), 1), -self.margin)
         logits = similarities.T.scatter_add(1, labels[:, None], penalty) * self.la
         loss = softmax_loss(logits, labels, reduction=self.reduction)
         return (
-            loss + self.reg_weight * spread(vectors, self.centers)
+            loss + self.reg_weight * center_distance_penalty(vectors, self.centers)
             if self.centers > 1 and self.reg_weight
             else loss
         )
 
 
-def spread(vectors: Tensor, centers: int) -> Tensor:
-    """Half the mean distance between two centres of a class.
+def center_distance_penalty(vectors: Tensor, centers: int) -> Tensor:
+    """Return half the mean distance between two centers of a class.
 
     Args:
         vectors: (C * centers) x D, of unit length.
-        centers: Centres per class, at least 2.
+        centers: Centers per class, at least 2.
 
     Example:
-        >>> spread(torch.tensor([[1.0, 0.0], [-1.0, 0.0]]), 2)
+        >>> center_distance_penalty(torch.tensor([[1.0, 0.0], [-1.0, 0.0]]), 2)
         tensor(1.0000)
     """
-    result: Tensor = _Spread.apply(vectors.view(-1, centers, vectors.shape[1]))
+    result: Tensor = _CenterDistancePenalty.apply(vectors.view(-1, centers, vectors.shape[1]))
     return result
 
 
-class _Spread(torch.autograd.Function):
-    """Half the mean of sqrt(2 - 2 v.w + 1e-5) over pairs within the groups of C x K x D."""
+class _CenterDistancePenalty(torch.autograd.Function):
+    """Half the mean of sqrt(2 - 2 v.w + 1e-5) over the pairs of each group of C x K x D."""
 
     @staticmethod
     def forward(ctx: Any, grouped: Tensor) -> Tensor:
@@ -143,10 +143,10 @@ class _Spread(torch.autograd.Function):
 
 
 class _SoftMaximum(torch.autograd.Function):
-    """S (C x B), the softened similarity of samples B x D to classes of centres (C * K) x D.
+    """Soft maximum S (C x B) of the similarities of samples B x D to the centers (C * K) x D of a class.
 
-    With z = x.w / gamma, p its softmax over the K centres of a class and Z = sum p z, the result is gamma Z
-    and its slope p (1 + z - Z). The C * K * B slopes are all that is kept, in the place of the similarities.
+    With z = x.w / gamma, p its softmax over the K centers of a class and Z = sum p z, the result is gamma Z
+    and its slope p (1 + z - Z). Only the C * K * B slopes are saved, in the memory of the similarities.
     """
 
     @staticmethod

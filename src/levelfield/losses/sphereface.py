@@ -7,7 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from levelfield.geometry import unit
+from levelfield.core.geometry import l2_normalize
+from levelfield.core.space import Float, Int
 from levelfield.losses import register
 from levelfield.losses._classification import (
     ClassificationLoss,
@@ -16,7 +17,6 @@ from levelfield.losses._classification import (
     softmax_loss,
 )
 from levelfield.losses._reduction import Reduction
-from levelfield.space import Float, Int
 
 
 @register(
@@ -34,11 +34,11 @@ class SphereFace(ClassificationLoss):
 
     Cross-entropy of scale * |x| * cos(angle(x, w)), with psi(angle) for the cosine at the true class.
 
-    psi(angle) = (-1)^k cos(margin * angle) - 2k on [k pi / margin, (k+1) pi / margin] falls all the way from
-    0 to 180 degrees. This is A-Softmax as the paper states it. The authors' code eases it in by
-    annealing, and without it a network from scratch does not learn at ``margin`` 4: take a smaller one.
-    Equals pytorch-metric-learning's; ``scale`` is that library's addition and is needed for embeddings of
-    unit length.
+    psi(angle) = (-1)^k cos(margin * angle) - 2k on [k pi / margin, (k+1) pi / margin] decreases from 0 to 180
+    degrees. This is A-Softmax as in the paper. The authors' code introduces it by annealing. Without
+    annealing, a network does not learn from scratch with ``margin`` 4: use a smaller one. Equals
+    pytorch-metric-learning's; ``scale`` is an addition of that library and needed for embeddings of unit
+    length.
 
     Example:
         >>> loss = SphereFace(num_classes=2, embedding_size=2, margin=4)
@@ -47,11 +47,11 @@ class SphereFace(ClassificationLoss):
     """
 
     margin: int = 4
-    """What the angle to the sample's class is multiplied by; a whole number."""
+    """Factor of the angle to the sample's class; a whole number."""
     scale: float = 1.0
     """Multiplies the logits."""
     reduction: Reduction = "mean"
-    """How the losses of the samples become one number."""
+    """Reduction over the samples."""
 
     def __post_init__(self) -> None:
         check_count("margin", self.margin)
@@ -59,23 +59,23 @@ class SphereFace(ClassificationLoss):
         super().__post_init__()
 
     def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-        """The formula above."""
-        classes = unit(weights)
+        """Return the loss by the formula above."""
+        classes = l2_normalize(weights)
         index = labels[:, None]
-        target = falling_cosine((unit(embeddings) @ classes.T).gather(1, index), self.margin)
+        target = monotonic_cosine((l2_normalize(embeddings) @ classes.T).gather(1, index), self.margin)
         lengths = torch.linalg.vector_norm(embeddings, dim=1, keepdim=True)
         logits = (embeddings @ classes.T).scatter(1, index, lengths * target)
         return softmax_loss(logits * self.scale, labels, reduction=self.reduction)
 
 
-def falling_cosine(cosine: Tensor, margin: int) -> Tensor:
-    """psi(angle) of a tensor of cosines of any shape.
+def monotonic_cosine(cosine: Tensor, margin: int) -> Tensor:
+    """Return psi(angle) of a tensor of cosines of any shape.
 
-    cos(margin * angle) is a polynomial of the cosine (Chebyshev's), so no arccosine stands in the way of
-    the gradient, which is finite everywhere. Only the number k of the branch comes from the angle.
+    cos(margin * angle) is a Chebyshev polynomial of the cosine. So the gradient needs no arccosine and is
+    finite everywhere. Only the number k of the branch comes from the angle.
 
     Example:
-        >>> falling_cosine(torch.tensor([1.0, 0.0, -1.0]), 2)
+        >>> monotonic_cosine(torch.tensor([1.0, 0.0, -1.0]), 2)
         tensor([ 1., -1., -3.])
     """
     before, multiple = torch.ones_like(cosine), cosine

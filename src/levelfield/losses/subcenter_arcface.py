@@ -1,11 +1,13 @@
-"""Sub-center ArcFace: ArcFace with a few centres per class, of which the nearest counts."""
+"""Sub-center ArcFace: ArcFace with several centers per class; the nearest counts."""
 
 from __future__ import annotations
 
 from torch import Tensor
 from torch.nn import functional as F
 
-from levelfield.geometry import unit
+from levelfield.core.geometry import l2_normalize
+from levelfield.core.options import Size
+from levelfield.core.space import Float, Int
 from levelfield.losses import register
 from levelfield.losses._classification import (
     ClassificationLoss,
@@ -15,8 +17,6 @@ from levelfield.losses._classification import (
 )
 from levelfield.losses._reduction import Reduction
 from levelfield.losses.arcface import check_margin, cosine_with_margin
-from levelfield.options import Size
-from levelfield.space import Float, Int
 
 
 @register(
@@ -29,11 +29,10 @@ from levelfield.space import Float, Int
     space={"margin": Float(0.0, 60.0), "scale": Float(1.0, 300.0, log=True), "sub_centers": Int(1, 10)},
 )
 class SubcenterArcFace(ClassificationLoss):
-    """ArcFace with a few centres per class, of which the nearest counts.
+    """ArcFace with several centers per class; the nearest counts.
 
-    ArcFace where the cosine to a class is the largest one to its centres.
-
-    Equals pytorch-metric-learning's, with ArcFace's exception.
+    The cosine to a class is the largest cosine to its centers. Equals pytorch-metric-learning's, with the
+    same exception as ``arcface``.
 
     Example:
         >>> import torch
@@ -49,9 +48,9 @@ class SubcenterArcFace(ClassificationLoss):
     scale: float = 64.0
     """Multiplies the cosines."""
     sub_centers: Size = 3
-    """Centres per class."""
+    """Centers per class."""
     reduction: Reduction = "mean"
-    """How the losses of the samples become one number."""
+    """Reduction over the samples."""
 
     def __post_init__(self) -> None:
         check_count("sub_centers", self.sub_centers)
@@ -60,12 +59,12 @@ class SubcenterArcFace(ClassificationLoss):
         super().__post_init__()
 
     def vectors_per_class(self) -> int:
-        """The centres of a class."""
+        """Return the number of centers per class."""
         return self.sub_centers
 
     def compute(self, embeddings: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
-        """The formula above."""
-        samples, centers = unit(embeddings), unit(weights)
+        """Return the loss by the formula above."""
+        samples, centers = l2_normalize(embeddings), l2_normalize(weights)
         cosines, nearest = (
             (samples @ centers.T)
             .view(len(samples), len(centers) // self.sub_centers, self.sub_centers)

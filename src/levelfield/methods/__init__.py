@@ -1,50 +1,50 @@
-"""Methods: every loss is one by itself; recipes with a miner or a sampler of their own have a file each."""
+"""Methods to compare: every loss is one; ``built_in.py`` adds combinations with a miner or fixed options."""
 
 from __future__ import annotations
 
 from levelfield import losses
 from levelfield.config import MethodSpec
-from levelfield.errors import UsageError, did_you_mean
+from levelfield.core.errors import UsageError, did_you_mean
+from levelfield.core.registry import Card, Registry
+from levelfield.methods._combinations import check_combination
 from levelfield.methods._method import (
     LOSS_LR,
     Method,
-    RegulariserChoice,
+    RegularizerSetting,
     apply_spec,
-    chosen_regularisers,
-    chosen_synthesis,
     part_options,
+    selected_regularizers,
+    selected_synthesis,
 )
-from levelfield.methods._sense import check_sense
-from levelfield.registry import Card, Registry
 
 __all__ = [
     "LOSS_LR",
     "Method",
-    "RegulariserChoice",
-    "check_sense",
-    "chosen_regularisers",
-    "chosen_synthesis",
-    "names",
+    "RegularizerSetting",
+    "check_combination",
+    "method_names",
     "part_options",
     "register",
     "registry",
-    "resolve",
+    "resolve_method",
+    "selected_regularizers",
+    "selected_synthesis",
 ]
 
-registry: Registry[Card] = Registry("method", Card, package=__name__)
+registry = Registry("method", Card, package=__name__)
 register = registry.register
 
 
-def names() -> list[str]:
-    """Every method that can be named in an experiment: the recipes, and each loss by itself."""
+def method_names() -> list[str]:
+    """Return the names of all methods: registered methods and losses, sorted."""
     return sorted({*registry.names(), *losses.registry.names()})
 
 
-def resolve(spec: MethodSpec) -> Method:
-    """The method that an experiment file asks for.
+def resolve_method(spec: MethodSpec) -> Method:
+    """Return the method of an experiment file's entry.
 
     Example:
-        >>> resolve(MethodSpec(name="triplet", set={"margin": 0.1})).space
+        >>> resolve_method(MethodSpec(name="triplet", set={"margin": 0.1})).space
         {}
     """
     if spec.name in registry:
@@ -54,6 +54,6 @@ def resolve(spec: MethodSpec) -> Method:
     elif spec.name in losses.registry:
         method = Method(name=spec.name, loss=spec.name)
     else:
-        hint = did_you_mean(spec.name, names())
+        hint = did_you_mean(spec.name, method_names())
         raise UsageError(f'unknown method "{spec.name}"{hint}, or give its parts with `loss:`')
     return apply_spec(method, spec)

@@ -1,4 +1,4 @@
-"""A method: loss + miner + batch sampler + regulariser + its search space. The unit that is compared."""
+"""Methods: loss, miner, batch sampler, regularizer and search space. The unit of comparison."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from levelfield import batches, losses, miners
+from levelfield import losses, miners, samplers
 from levelfield.config import BatchSpec, MethodSpec
-from levelfield.errors import UsageError, did_you_mean
-from levelfield.losses import regularisers, synthesis
-from levelfield.options import Positive, Size, annotation_of, check_value
-from levelfield.space import Choice, Dimension, Float, Int, Space, Value, describe, values_of
+from levelfield.core.errors import UsageError, did_you_mean
+from levelfield.core.options import Positive, Size, check_value, parameter_annotation
+from levelfield.core.space import Choice, Dimension, Float, Int, Space, Value, describe_range, range_values
+from levelfield.losses import regularizers, synthesis
 
 LOSS_LR = "loss_lr"
 LOSS_LR_RANGE = Float(1e-6, 1.0, log=True)
@@ -33,23 +33,23 @@ ADDITIONS: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class Method:
-    """The recipe of a method.
+    """Method to compare: a loss, a miner, a batch sampler and a search space.
 
-    Hyperparameters have flat names: a loss's own (``margin``), ``miner.NAME``, ``sampler.NAME``, ``loss_lr``
-    for the learning rate of the loss's own parameters, and the additions ``mixup.alpha``,
-    ``memory.capacity``, ``memory.start``, ``s2sd.weight`` (its options are ``s2sd.OPTION``),
-    ``regulariser.NAME`` (a weight; its options are ``regulariser.NAME.OPTION``) and ``synthesis.NAME`` (an
-    amount, with options likewise), which are off unless set or searched.
+    Hyperparameters have flat names: the options of the loss (``margin``), ``miner.NAME``, ``sampler.NAME``,
+    and ``loss_lr`` for the learning rate of the loss's parameters. Optional additions are off unless they
+    are set or searched: ``mixup.alpha``, ``memory.capacity``, ``memory.start``, ``s2sd.weight`` (with
+    options ``s2sd.OPTION``), ``regularizer.NAME`` (a weight, with options ``regularizer.NAME.OPTION``) and
+    ``synthesis.NAME`` (an amount, with options ``synthesis.NAME.OPTION``).
 
     Attributes:
-        name: What reports call it.
+        name: Name in reports.
         loss: Registered name of the loss.
-        miner: Registered name of the miner; None hands the loss all tuples of the batch.
+        miner: Registered name of the miner. None passes all tuples of the batch to the loss.
         sampler: Registered name of the batch sampler.
-        samples_per_class: M of the batches; None takes the protocol's.
-        fixed: Hyperparameters that are part of the recipe and not searched.
-        ranges: Search ranges that replace those of the parts.
-        published: Recommended values by dataset, where the paper gives other ones for each.
+        samples_per_class: Samples per class in a batch. Defaults to the protocol's value.
+        fixed: Hyperparameters that are set and not searched.
+        ranges: Search ranges that replace those of the cards.
+        published: Recommended values by dataset, if the paper recommends different ones.
     """
 
     name: str
@@ -63,12 +63,12 @@ class Method:
 
     @property
     def card(self) -> losses.LossCard:
-        """The card of the loss."""
+        """Card of the loss."""
         return losses.registry[self.loss].card
 
     @property
     def space(self) -> dict[str, Dimension]:
-        """What is searched: the parts' spaces, less what is fixed."""
+        """Search space: those of the loss and the miner, without fixed hyperparameters."""
         space: dict[str, Dimension] = dict(self.card.space)
         if self.card.own_lr:
             space[LOSS_LR] = LOSS_LR_RANGE
@@ -80,7 +80,7 @@ class Method:
 
     @property
     def parameters(self) -> list[str]:
-        """Every hyperparameter that may be set, searched or not."""
+        """Names of all hyperparameters that can be set."""
         reserved = {"num_classes", "embedding_size", "seed", "generator"}
         names = [name for name in losses.registry[self.loss].parameters if name not in reserved]
         if self.card.own_lr:
@@ -89,12 +89,12 @@ class Method:
             found = miners.registry[self.miner].parameters
             names += [f"miner.{name}" for name in found if name not in reserved]
         reserved |= {"labels", "batch_size", "samples_per_class"}
-        found = batches.registry[self.sampler].parameters
+        found = samplers.registry[self.sampler].parameters
         names += [f"sampler.{name}" for name in found if name not in reserved]
-        return [*names, *ADDITIONS, *_regulariser_parameters(), *_synthesis_parameters()]
+        return [*names, *ADDITIONS, *_regularizer_parameters(), *_synthesis_parameters()]
 
     def defaults(self, dataset: str = "") -> dict[str, Value]:
-        """The papers' values for everything in the space, those for ``dataset`` where they are given."""
+        """Return recommended values for the search space, for ``dataset`` if the paper gives such values."""
         sources = {"": losses.registry[self.loss].parameters}
         if self.miner is not None:
             sources["miner."] = miners.registry[self.miner].parameters
@@ -106,16 +106,31 @@ class Method:
         values |= self.published.get(dataset, {})
         return {name: values[name] for name in self.space if name in values}
 
-    def with_samples(self, batch: BatchSpec) -> int:
-        """M: samples per class in a batch, under this protocol."""
+    @property
+    def recorded(self) -> dict[str, Value]:
+        """Options that every run records, at their defaults: those whose default has changed.
+
+        Without them, a run of today and a run from before the change would have the same digest.
+        """
+        parameters = losses.registry[self.loss].parameters
+        found: dict[str, Value] = {name: parameters[name].default for name in self.card.recorded}
+        for name in {*self.fixed, *self.space}:
+            part, _, option = name.partition(".")
+            if part == "synthesis" and "." not in option:
+                entry = synthesis.registry[option]
+                found |= {f"{name}.{each}": entry.parameters[each].default for each in entry.card.recorded}
+        return found
+
+    def resolve_samples_per_class(self, batch: BatchSpec) -> int:
+        """Return the samples per class in a batch: the method's own value, else the protocol's."""
         if self.samples_per_class is not None:
             return self.samples_per_class
-        if self.card.kind == "classification":
+        if self.card.kind == "classification" and not self.card.compares_samples:
             return batch.samples_per_class_classification
         return batch.samples_per_class
 
-    def check(self, hyperparameters: Mapping[str, Value]) -> dict[str, Value]:
-        """The values as the parts take them; refused are unknown names, wrong types, values out of range."""
+    def check_hyperparameters(self, hyperparameters: Mapping[str, Value]) -> dict[str, Value]:
+        """Return the values in their declared types; raise UsageError for invalid names, types or ranges."""
         known = self.parameters
         checked: dict[str, Value] = {}
         full = replace(self, fixed={}).space
@@ -126,32 +141,35 @@ class Method:
                 )
             if name in full and not full[name].contains(value):
                 raise UsageError(
-                    f"method {self.name}: {name} = {value} is outside its range {describe(full[name])}; "
+                    f"method {self.name}: {name} = {value} is outside its range "
+                    f"{describe_range(full[name])}; "
                     f"choose a value inside, or widen the range with `space: {{{name}: [low, high]}}`"
                 )
-            checked[name] = self._typed(name, value)
+            checked[name] = self._check_type(name, value)
         return checked
 
-    def _typed(self, name: str, value: Value) -> Value:
+    def _check_type(self, name: str, value: Value) -> Value:
         part, _, option = name.rpartition(".")
         match part:
             case "":
                 annotation = (
-                    Positive if name == LOSS_LR else annotation_of(losses.registry[self.loss].target, name)
+                    Positive
+                    if name == LOSS_LR
+                    else parameter_annotation(losses.registry[self.loss].target, name)
                 )
             case "miner":
-                annotation = annotation_of(miners.registry[str(self.miner)].target, option)
+                annotation = parameter_annotation(miners.registry[str(self.miner)].target, option)
             case "sampler":
-                annotation = annotation_of(batches.registry[self.sampler].target, option)
-            case str() if part.startswith("regulariser."):
-                entry = regularisers.registry[part.removeprefix("regulariser.")]
-                annotation = Positive if option == "lr" else annotation_of(entry.target, option)
+                annotation = parameter_annotation(samplers.registry[self.sampler].target, option)
+            case str() if part.startswith("regularizer."):
+                entry = regularizers.registry[part.removeprefix("regularizer.")]
+                annotation = Positive if option == "lr" else parameter_annotation(entry.target, option)
             case "synthesis":
                 made = synthesis.registry[option]
-                annotation = annotation_of(made.target, made.card.amount)
+                annotation = parameter_annotation(made.target, made.card.amount)
             case str() if part.startswith("synthesis."):
                 made = synthesis.registry[part.removeprefix("synthesis.")]
-                annotation = annotation_of(made.target, option)
+                annotation = parameter_annotation(made.target, option)
             case _:
                 annotation = ADDITIONS.get(name, Positive)
         typed: Value = check_value(value, annotation, name=f"method {self.name}: {name}")
@@ -159,8 +177,8 @@ class Method:
 
 
 @dataclass(frozen=True)
-class RegulariserChoice:
-    """A regulariser as a method names it: ``weight`` times what ``name`` gives with these ``options``."""
+class RegularizerSetting:
+    """Regularizer of a method, with its weight, options and learning rate."""
 
     name: str
     weight: float
@@ -168,28 +186,29 @@ class RegulariserChoice:
     lr: float | None
 
 
-def chosen_regularisers(hyperparameters: Mapping[str, Value]) -> list[RegulariserChoice]:
-    """The regularisers that flat hyperparameters name, each with its options.
+def selected_regularizers(hyperparameters: Mapping[str, Value]) -> list[RegularizerSetting]:
+    """Return the regularizers in flat hyperparameters, each with its options.
 
     Example:
-        >>> values = {"margin": 0.1, "regulariser.koleo": 0.2, "regulariser.koleo.eps": 1e-6}
-        >>> chosen_regularisers(values)
-        [RegulariserChoice(name='koleo', weight=0.2, options={'eps': 1e-06}, lr=None)]
+        >>> values = {"margin": 0.1, "regularizer.koleo": 0.2, "regularizer.koleo.eps": 1e-6}
+        >>> selected_regularizers(values)
+        [RegularizerSetting(name='koleo', weight=0.2, options={'eps': 1e-06}, lr=None)]
     """
-    given = part_options(hyperparameters, "regulariser")
-    chosen = []
+    given = part_options(hyperparameters, "regularizer")
+    selected = []
     for name in sorted(name for name in given if "." not in name):
-        options = part_options(hyperparameters, f"regulariser.{name}")
-        lr = options.pop("lr", regularisers.registry[name].card.lr)
-        chosen.append(RegulariserChoice(name, float(given[name]), options, None if lr is None else float(lr)))
-    return chosen
+        options = part_options(hyperparameters, f"regularizer.{name}")
+        lr = options.pop("lr", regularizers.registry[name].card.lr)
+        lr = None if lr is None else float(lr)
+        selected.append(RegularizerSetting(name, float(given[name]), options, lr))
+    return selected
 
 
-def chosen_synthesis(hyperparameters: Mapping[str, Value]) -> tuple[str, dict[str, Value]] | None:
-    """The name and the options of the synthesis that flat hyperparameters name; None if they name none.
+def selected_synthesis(hyperparameters: Mapping[str, Value]) -> tuple[str, dict[str, Value]] | None:
+    """Return the name and options of the synthesis in flat hyperparameters; None if there is none.
 
     Example:
-        >>> chosen_synthesis({"synthesis.memvir": 5, "synthesis.memvir.gap": 1})
+        >>> selected_synthesis({"synthesis.memvir": 5, "synthesis.memvir.gap": 1})
         ('memvir', {'steps': 5, 'gap': 1})
     """
     given = part_options(hyperparameters, "synthesis")
@@ -200,7 +219,7 @@ def chosen_synthesis(hyperparameters: Mapping[str, Value]) -> tuple[str, dict[st
 
 
 def _synthesis_parameters() -> list[str]:
-    """``synthesis.NAME`` and ``synthesis.NAME.OPTION`` of every synthesis."""
+    """Return ``synthesis.NAME`` and ``synthesis.NAME.OPTION`` of every synthesis."""
     names = []
     for name in synthesis.registry.names():
         entry = synthesis.registry[name]
@@ -209,20 +228,20 @@ def _synthesis_parameters() -> list[str]:
     return names
 
 
-def _regulariser_parameters() -> list[str]:
-    """``regulariser.NAME`` and ``regulariser.NAME.OPTION`` of every regulariser."""
+def _regularizer_parameters() -> list[str]:
+    """Return ``regularizer.NAME`` and ``regularizer.NAME.OPTION`` of every regularizer."""
     supplied = {"embeddings", "labels", "proxies", "num_classes", "embedding_size", "seed"}
     names = []
-    for name in regularisers.registry.names():
-        entry = regularisers.registry[name]
+    for name in regularizers.registry.names():
+        entry = regularizers.registry[name]
         options = [option for option in entry.parameters if option not in supplied]
         options += ["lr"] if entry.card.lr is not None else []
-        names += [f"regulariser.{name}", *(f"regulariser.{name}.{option}" for option in options)]
+        names += [f"regularizer.{name}", *(f"regularizer.{name}.{option}" for option in options)]
     return names
 
 
 def part_options(hyperparameters: Mapping[str, Value], part: str) -> dict[str, Value]:
-    """The options of one part, "loss", "miner" or "sampler", out of flat hyperparameters.
+    """Return the options of one part, such as "loss", "miner" or "sampler", from flat hyperparameters.
 
     Example:
         >>> part_options({"margin": 0.1, "miner.epsilon": 0.2, "loss_lr": 1e-3}, "loss")
@@ -235,7 +254,7 @@ def part_options(hyperparameters: Mapping[str, Value], part: str) -> dict[str, V
 
 
 def apply_spec(method: Method, spec: MethodSpec) -> Method:
-    """``method`` with the changes that an experiment file asks for."""
+    """Return ``method`` with the settings of its entry in an experiment file."""
     changed = replace(
         method,
         name=spec.name,
@@ -249,18 +268,18 @@ def apply_spec(method: Method, spec: MethodSpec) -> Method:
     losses.registry[changed.loss]
     if changed.miner is not None:
         miners.registry[changed.miner]
-    batches.registry[changed.sampler]
+    samplers.registry[changed.sampler]
     for name in spec.space:
         if name not in changed.parameters:
             hint = did_you_mean(name, changed.parameters)
             raise UsageError(f'method {spec.name} has no hyperparameter "{name}" to search{hint}')
-        for value in values_of(changed.ranges[name]):
-            changed._typed(name, value)
-    return replace(changed, fixed=changed.check(changed.fixed))
+        for value in range_values(changed.ranges[name]):
+            changed._check_type(name, value)
+    return replace(changed, fixed=changed.check_hyperparameters(changed.fixed))
 
 
 def parse_range(name: str, value: list[Value]) -> Dimension:
-    """A range as an experiment file writes it: two bounds, ``log`` or ``step`` and its size; or choices.
+    """Parse a search range of an experiment file: ``[low, high]`` with ``log`` or ``step, SIZE``, or choices.
 
     Example:
         >>> parse_range("temperature", [0.01, 1.0, "log"])
@@ -285,4 +304,4 @@ def parse_range(name: str, value: list[Value]) -> Dimension:
             return Int(int(low), int(high), **options)
         return Float(float(low), float(high), **options)
     except ValueError as error:
-        raise UsageError(f"search range of {name} = {value}: {error}") from error
+        raise UsageError(f"invalid search range {name}: {value}; {error}") from error

@@ -1,29 +1,29 @@
-"""Every measure of the papers, exact, fast, and in bounded memory."""
+"""Metrics of retrieval, clustering and embedding structure: exact, fast, and in bounded memory."""
 
 from __future__ import annotations
 
 from levelfield.metrics._clusters import Contingency
 from levelfield.metrics._correlation import Correlation, correlation
-from levelfield.metrics._evaluate import DEFAULT, evaluate
-from levelfield.metrics._registry import MetricCard, card, register, registry, resolve, selection_sign
-from levelfield.metrics._relevance import Hits
+from levelfield.metrics._evaluate import DEFAULT_METRICS, evaluate
+from levelfield.metrics._registry import MetricCard, card, register, registry, resolve_metric, selection_sign
+from levelfield.metrics._relevance import RelevantHits
 from levelfield.metrics._scores import Scores
-from levelfield.metrics.structure import Space, spectrum
+from levelfield.metrics.structure import EmbeddingSpace, spectrum
 
 __all__ = [
-    "DEFAULT",
+    "DEFAULT_METRICS",
     "Contingency",
     "Correlation",
-    "Hits",
+    "EmbeddingSpace",
     "MetricCard",
+    "RelevantHits",
     "Scores",
-    "Space",
     "card",
     "correlation",
     "evaluate",
     "register",
     "registry",
-    "resolve",
+    "resolve_metric",
     "selection_sign",
     "spectrum",
 ]

@@ -1,6 +1,6 @@
-"""Search with an approximate index (faiss), for galleries that exact search cannot do in time.
+"""Search with an approximate index (faiss), for galleries too large for exact search.
 
-What the index finds is measured and ordered exactly; what it misses is missed. So its recall against exact
+The items that the index finds are ranked exactly; items that it misses are lost. So its recall against exact
 search is measured on a sample of the queries and always reported with the scores.
 """
 
@@ -13,35 +13,39 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from levelfield.errors import UsageError
+from levelfield.core.errors import UsageError
+from levelfield.core.seeds import torch_generator
 from levelfield.metrics._exact import Candidates, distances_of_pairs, exact_order, hits_in_order
-from levelfield.metrics._relevance import Hits
-from levelfield.metrics._sieve import Task
+from levelfield.metrics._filtered_search import SearchRequest
+from levelfield.metrics._relevance import RelevantHits
 from levelfield.metrics._vectors import PIECE, row_blocks
-from levelfield.seeds import torch_generator
 
 TRAINING_ROWS = 200_000
 SAMPLE = 500
 
 
 class ApproximateSearch:
-    """A faiss index over the gallery of a task, e.g. "IVF1024,Flat;nprobe=16" or "HNSW32"."""
+    """Faiss index of the gallery of a request, e.g. "IVF1024,Flat;nprobe=16" or "HNSW32"."""
 
-    def __init__(self, task: Task, spec: str, *, seed: int) -> None:
-        self.task = task
-        self.depth = max(int(deep.max()) for deep, _ in task.depths(task.relevance.relevant.clamp(min=1)))
-        whole = [m.name for m in task.measures if m.card.depth == "all"]
+    def __init__(self, request: SearchRequest, spec: str, *, seed: int) -> None:
+        self.request = request
+        self.depth = max(
+            int(deep.max()) for deep, _ in request.depths(request.relevance.relevant.clamp(min=1))
+        )
+        whole = [m.name for m in request.metrics if m.card.depth == "all"]
         if whole:
-            raise UsageError(f"{whole[0]} needs the whole ranking, which an approximate index does not give")
+            raise UsageError(
+                f'{whole[0]} needs the whole ranking, not an approximate index; use index="exact"'
+            )
         self.spec = spec
         self.seed = seed
-        self._index = _build(task, spec, seed)
+        self._index = _build(request, spec, seed)
 
-    def hits(self, rows: Tensor) -> Iterator[tuple[Tensor, Hits]]:
-        """As :func:`levelfield.metrics._sieve.search`, of the items that the index finds."""
-        relevance = self.task.relevance
+    def hits(self, rows: Tensor) -> Iterator[tuple[Tensor, RelevantHits]]:
+        """Yield blocks of queries ``rows`` with the hits among the items that the index finds."""
+        relevance = self.request.relevance
         for block in row_blocks(rows, max(1, min(1024, (1 << 20) // self.depth))):
-            items = self._neighbours(block)
+            items = self._neighbors(block)
             row, column = (items >= 0).nonzero(as_tuple=True)
             query, item = block[row], items[row, column]
             candidates = Candidates(
@@ -51,28 +55,31 @@ class ApproximateSearch:
                 is_hit=relevance.items[item] == relevance.queries[query],
                 similarity=torch.zeros_like(item, dtype=torch.float32),
             )
-            distance = distances_of_pairs(self.task.queries, self.task.gallery, query, item)
+            distance = distances_of_pairs(self.request.queries, self.request.gallery, query, item)
             candidates = candidates.select(exact_order(candidates, row, distance))
-            yield block, hits_in_order(candidates, relevance.relevant[block], gallery=self.task.ranked_items)
+            yield (
+                block,
+                hits_in_order(candidates, relevance.relevant[block], gallery=self.request.ranked_items),
+            )
 
     def recall(self, rows: Tensor) -> float:
-        """The share of the true nearest items, as many as the measures look at, that the index finds."""
+        """Return the share of the true nearest items, up to the metrics' depth, that the index finds."""
         sample = torch.randperm(len(rows), generator=torch_generator("metrics", "index", self.seed))[:SAMPLE]
         shares = []
-        for block in row_blocks(rows[sample], max(1, self.task.memory // (8 * len(self.task.gallery)))):
-            similarities = _all_similarities(self.task, block)
+        for block in row_blocks(rows[sample], max(1, self.request.memory // (8 * len(self.request.gallery)))):
+            similarities = _all_similarities(self.request, block)
             true = similarities.topk(self.depth, dim=1).indices
-            listed = self._neighbours(block)
+            listed = self._neighbors(block)
             shares += [
                 len(np.intersect1d(a, b)) / self.depth
                 for a, b in zip(true.numpy(), listed.numpy(), strict=True)
             ]
         return float(np.mean(shares))
 
-    def _neighbours(self, block: Tensor) -> Tensor:
-        """Gallery rows (B, depth) that the index finds, never the query itself; -1 where there are fewer."""
-        own = int(self.task.relevance.itself)
-        rows = self.task.queries.exact(block).float().numpy()
+    def _neighbors(self, block: Tensor) -> Tensor:
+        """Return the gallery rows (B, depth) that the index finds, without the query; padded with -1."""
+        own = int(self.request.relevance.exclude_self)
+        rows = self.request.queries.exact(block).float().numpy()
         items = torch.from_numpy(self._index.search(rows, self.depth + own)[1])
         if own:
             items[items == block[:, None]] = -1
@@ -81,15 +88,15 @@ class ApproximateSearch:
         return items
 
 
-def _build(task: Task, spec: str, seed: int) -> Any:
+def _build(request: SearchRequest, spec: str, seed: int) -> Any:
     try:
         import faiss
     except ImportError as error:
         raise UsageError("an approximate index needs faiss; pip install 'levelfield[ann]'") from error
-    if task.gallery.source.is_cuda:
+    if request.gallery.source.is_cuda:
         raise UsageError("the approximate index works on the CPU; move the embeddings there")
     recipe, _, settings = spec.partition(";")
-    gallery = task.gallery
+    gallery = request.gallery
     try:
         index = faiss.index_factory(gallery.source.shape[1], recipe, faiss.METRIC_L2)
         some = torch.randperm(len(gallery), generator=torch_generator("metrics", "index rows", seed))
@@ -102,16 +109,16 @@ def _build(task: Task, spec: str, seed: int) -> Any:
     except RuntimeError as error:
         reason = str(error).strip().splitlines()[-1]
         raise UsageError(
-            f'faiss refuses the index "{spec}": {reason}; try "IVF256,Flat;nprobe=16"'
+            f'faiss cannot build the index "{spec}": {reason}; try "IVF256,Flat;nprobe=16"'
         ) from error
     return index
 
 
-def _all_similarities(task: Task, block: Tensor) -> Tensor:
-    """float32 (B, M), the query itself at -inf."""
-    queries = task.queries.queries(block)
-    starts = range(0, len(task.gallery), PIECE)
-    similarities = torch.cat([queries @ task.gallery.items(a, a + PIECE).T for a in starts], 1)
-    if task.relevance.itself:
+def _all_similarities(request: SearchRequest, block: Tensor) -> Tensor:
+    """Return similarities to the whole gallery, float32 (B, M); -inf for the query itself."""
+    queries = request.queries.queries(block)
+    starts = range(0, len(request.gallery), PIECE)
+    similarities = torch.cat([queries @ request.gallery.items(a, a + PIECE).T for a in starts], 1)
+    if request.relevance.exclude_self:
         similarities[torch.arange(len(block)), block] = -torch.inf
     return similarities

@@ -1,4 +1,4 @@
-"""Clusters of a space, by seeded k-means, and how they overlap with its classes."""
+"""Seeded k-means clusters, and their contingency table with the classes."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from torch import Tensor
 Counts = npt.NDArray[np.int64]
 
 BLOCK_BYTES = 64 << 20
-ROUNDS = 256  # k-means++ draws one centre per round; beyond this many centres it draws several
+ROUNDS = 256  # k-means++ draws one center per round; with more centers than this it draws several
 
 
 def kmeans(rows: Tensor, k: int, generator: torch.Generator, *, steps: int = 100) -> Tensor:
-    """The cluster (N,), 0..k-1, of each of the rows (N, D); the same seed gives the same clusters.
+    """Return the cluster (N,), 0..k-1, of each of the rows (N, D); the same seed gives the same clusters.
 
-    It starts from k-means++ centres and takes Lloyd's steps, in blocks.
+    It starts from k-means++ centers and takes Lloyd's steps, block by block.
 
     Args:
         rows: float32 (N, D).
-        k: How many clusters; at most N.
-        generator: A CPU generator; the rows may be on any device.
-        steps: The largest number of Lloyd's steps; it stops when no sample changes its cluster.
+        k: Number of clusters; at most N.
+        generator: CPU generator; the rows may be on any device.
+        steps: Maximum number of Lloyd's steps; it stops earlier when no sample changes its cluster.
 
     Example:
         >>> kmeans(torch.tensor([[0.0], [0.1], [5.0]]), 2, torch.Generator().manual_seed(0)).unique().tolist()
         [0, 1]
     """
-    centres = _first_centres(rows, k, generator)
-    cluster, away = _nearest(rows, centres)
+    centers = _first_centers(rows, k, generator)
+    cluster, away = _nearest(rows, centers)
     for _ in range(steps):
-        centres = _means(rows, cluster, away, k)
+        centers = _means(rows, cluster, away, k)
         before = cluster
-        cluster, away = _nearest(rows, centres)
+        cluster, away = _nearest(rows, centers)
         if torch.equal(before, cluster):
             break
     return cluster
 
 
-def _first_centres(rows: Tensor, k: int, generator: torch.Generator) -> Tensor:
-    """k-means++: rows drawn with a chance proportional to the squared distance from the centres so far."""
+def _first_centers(rows: Tensor, k: int, generator: torch.Generator) -> Tensor:
+    """Return k-means++ centers: rows drawn in proportion to the squared distance from the centers so far."""
     chosen = [_draw(torch.ones(len(rows), dtype=torch.float64), 1, generator)]
     _, away = _nearest(rows, rows[chosen[0].to(rows.device)])
     batch = -(-k // ROUNDS)
@@ -54,7 +54,7 @@ def _first_centres(rows: Tensor, k: int, generator: torch.Generator) -> Tensor:
 
 
 def _draw(weights: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """``count`` row numbers with the given weights; any rows if only duplicates are left (all weights 0)."""
+    """Draw ``count`` row numbers by weight; uniformly if all weights are 0 (only duplicates left)."""
     if float(weights.sum()) == 0:
         weights = torch.ones_like(weights)
     edges = torch.cumsum(weights, 0)
@@ -62,35 +62,35 @@ def _draw(weights: Tensor, count: int, generator: torch.Generator) -> Tensor:
     return torch.searchsorted(edges, at, right=True).clamp(max=len(weights) - 1)
 
 
-def _nearest(rows: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
-    """The nearest centre of each row (N,), the first of equals, and the squared distance to it (N,)."""
-    half = centres.square().sum(1) / 2
-    height = max(1, BLOCK_BYTES // (4 * len(centres)))
+def _nearest(rows: Tensor, centers: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the nearest center of each row (N,), the first of ties, and the squared distance to it (N,)."""
+    half = centers.square().sum(1) / 2
+    height = max(1, BLOCK_BYTES // (4 * len(centers)))
     cluster = torch.empty(len(rows), dtype=torch.int64, device=rows.device)
     away = torch.empty(len(rows), device=rows.device)
     for start in range(0, len(rows), height):
         block = rows[start : start + height]
-        best = torch.addmm(half, block, centres.T, beta=-1).max(1)
+        best = torch.addmm(half, block, centers.T, beta=-1).max(1)
         cluster[start : start + height] = best.indices
         away[start : start + height] = (block.square().sum(1) - 2 * best.values).clamp_(min=0)
     return cluster, away
 
 
 def _means(rows: Tensor, cluster: Tensor, away: Tensor, k: int) -> Tensor:
-    """The mean (k, D) of each cluster; an empty one moves to a row that is far from its own centre."""
+    """Return the mean (k, D) of each cluster; an empty cluster moves to a row far from its own center."""
     sums = torch.zeros(k, rows.shape[1], dtype=torch.float64, device=rows.device)
     sums.index_add_(0, cluster, rows.double())
     count = torch.bincount(cluster, minlength=k)
-    centres = (sums / count.clamp(min=1)[:, None]).to(rows.dtype)
+    centers = (sums / count.clamp(min=1)[:, None]).to(rows.dtype)
     empty = (count == 0).nonzero()[:, 0]
     if len(empty):
-        centres[empty] = rows[away.argsort(descending=True, stable=True)[: len(empty)]]
-    return centres
+        centers[empty] = rows[away.argsort(descending=True, stable=True)[: len(empty)]]
+    return centers
 
 
 @dataclass(frozen=True)
 class Contingency:
-    """Counts of samples; only cells that are not empty, so a million classes are no trouble.
+    """Contingency table of classes and clusters; only nonempty cells, so a million classes fit in memory.
 
     Attributes:
         cells: int64 (P,), samples that share a class and a cluster.
@@ -108,12 +108,12 @@ class Contingency:
 
     @property
     def total(self) -> int:
-        """How many samples there are."""
+        """Number of samples."""
         return int(self.classes.sum())
 
 
 def contingency(labels: npt.ArrayLike, clusters: npt.ArrayLike) -> Contingency:
-    """The table of two labellings, each (N,).
+    """Return the contingency table of two labelings, each (N,).
 
     Example:
         >>> contingency([0, 0, 1], [5, 5, 5]).cells

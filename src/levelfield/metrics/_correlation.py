@@ -1,4 +1,4 @@
-"""How measures go together over many runs: the papers' metric-correlation matrix."""
+"""Correlation of metrics over many runs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import rankdata
 
-from levelfield.errors import UsageError
+from levelfield.core.errors import UsageError
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,9 +17,9 @@ class Correlation:
     """A correlation matrix with the names of its rows and columns.
 
     Attributes:
-        names: The M measures.
-        matrix: float64 (M, M); NaN where a measure never changes.
-        runs: How many runs it is computed from.
+        names: The M metrics.
+        matrix: float64 (M, M); NaN for a metric that never changes.
+        runs: Number of runs.
     """
 
     names: tuple[str, ...]
@@ -28,7 +27,7 @@ class Correlation:
     runs: int
 
     def between(self, one: str, other: str) -> float:
-        """The correlation of two measures."""
+        """Return the correlation of two metrics."""
         return float(self.matrix[self.names.index(one), self.names.index(other)])
 
 
@@ -37,12 +36,12 @@ def correlation(
     *,
     kind: Literal["pearson", "spearman"] = "pearson",
 ) -> Correlation:
-    """The correlation of every two measures over the runs of a table.
+    """Return the correlations of all pairs of metrics over the runs of a table.
 
     Args:
-        table: One mapping of measures to numbers per run (such as :class:`Scores`), or one column of
-            numbers per measure. Only measures that every run has are compared.
-        kind: "pearson" (of the values, as in the papers) or "spearman" (of their ranks).
+        table: One mapping of metrics to numbers per run, such as :class:`Scores`, or one column of numbers
+            per metric. Only metrics that every run has are compared.
+        kind: "pearson" (of values, as in the papers) or "spearman" (of ranks).
 
     Example:
         >>> runs = [{"a": 1, "b": 2}, {"a": 2, "b": 4}, {"a": 4, "b": 8}]
@@ -54,22 +53,24 @@ def correlation(
     lengths = {len(column) for column in columns.values()}
     if not names or len(lengths) != 1:
         raise UsageError(
-            "the runs have no measure in common, or columns differ in length; nothing to correlate"
+            "the runs have no metric in common, or columns differ in length; give columns of equal length"
         )
     values = np.array([columns[name] for name in names], dtype=np.float64)
     if values.shape[1] < 2:
-        raise UsageError(f"a correlation needs at least 2 runs, got {values.shape[1]}")
+        raise UsageError(f"a correlation needs at least 2 runs, got {values.shape[1]}; give more runs")
     if not np.isfinite(values).all():
         bad = names[int(np.argwhere(~np.isfinite(values))[0][0])]
-        raise UsageError(f'"{bad}" holds NaN or infinity; leave out such runs or that measure')
+        raise UsageError(f'"{bad}" holds NaN or infinity; leave out such runs or that metric')
     if kind == "spearman":
+        from scipy.stats import rankdata  # it takes half a second of every start otherwise
+
         values = rankdata(values, axis=1)
     elif kind != "pearson":
         raise UsageError(f'unknown kind "{kind}"; choose from pearson, spearman')
-    centred = values - values.mean(1, keepdims=True)
-    length = np.linalg.norm(centred, axis=1)
+    centered = values - values.mean(1, keepdims=True)
+    length = np.linalg.norm(centered, axis=1)
     length[length <= 1e-12 * np.abs(values).max(1)] = np.nan
-    matrix = np.clip(centred @ centred.T / np.outer(length, length), -1.0, 1.0)
+    matrix = np.clip(centered @ centered.T / np.outer(length, length), -1.0, 1.0)
     return Correlation(names, matrix, values.shape[1])
 
 

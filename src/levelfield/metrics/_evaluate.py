@@ -1,4 +1,4 @@
-"""``evaluate``: the public door to the metrics."""
+"""``evaluate``: compute metrics of embeddings."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from levelfield.errors import UsageError
+from levelfield.core.errors import UsageError
+from levelfield.core.seeds import torch_generator
 from levelfield.metrics._clusters import contingency, kmeans
-from levelfield.metrics._inputs import Inputs, check
-from levelfield.metrics._registry import Measure, resolve
+from levelfield.metrics._filtered_search import SearchRequest, search_exact
+from levelfield.metrics._inputs import EvaluationInputs, check_inputs
+from levelfield.metrics._registry import ResolvedMetric, resolve_metric
 from levelfield.metrics._scores import Scores, bootstrap_intervals
-from levelfield.metrics._sieve import Task, search
 from levelfield.metrics._vectors import Distance
-from levelfield.seeds import torch_generator
 
-DEFAULT = ("precision_at_1", "r_precision", "map_at_r")
+DEFAULT_METRICS = ("precision_at_1", "r_precision", "map_at_r")
 
 
 def evaluate(
     embeddings: Any,
     labels: Any,
     *,
-    metrics: Sequence[str] = DEFAULT,
+    metrics: Sequence[str] = DEFAULT_METRICS,
     gallery: Any = None,
     gallery_labels: Any = None,
     distance: Distance = "cosine",
@@ -42,20 +42,21 @@ def evaluate(
     """Score embeddings by how well they find, or cluster, items of the same class.
 
     Args:
-        embeddings: Queries, N x D: a tensor (it stays on its device) or an array (it may be a mapped file).
+        embeddings: Queries, N x D: a tensor, which stays on its device, or an array, which may be a mapped
+            file.
         labels: N class labels, whole numbers or strings.
-        metrics: Names of measures, such as "map_at_r" or "recall_at_8"; `levelfield ls metrics` lists them.
-        gallery: Where to search, M x D. By default the queries themselves, each excluded from its own search.
-            Measures of clusters and structure look at ``embeddings`` only.
+        metrics: Metric names, such as "map_at_r" or "recall_at_8"; `levelfield ls metrics` lists them.
+        gallery: Items to search, M x D. Defaults to the queries; each is excluded from its own search.
+            Clustering and structure metrics use ``embeddings`` only.
         gallery_labels: M class labels.
         distance: "cosine" or "euclidean".
-        per_query: Also return the value of each query.
-        bootstrap: How many resamples of the queries to draw for 95% intervals; 0 for none.
-        seed: Seeds k-means, the bootstrap and the check of an approximate index.
-        cluster_seeds: How many times to run k-means for the clustering measures.
+        per_query: Whether to return the value of each query too.
+        bootstrap: Number of resamples of the queries for 95% intervals; 0 for none.
+        seed: Seed of k-means, the bootstrap and the check of an approximate index.
+        cluster_seeds: Number of k-means runs for the clustering metrics.
         index: "exact", or a faiss recipe such as "IVF1024,Flat;nprobe=16"; its recall is then reported.
-        memory: Bytes that one block of similarities may take; it changes the speed, never the scores.
-        progress: Called with the number of queries done and their total, now and then.
+        memory: Bytes that one block of similarities may take; changes the speed, never the scores.
+        progress: Callback, called with the number of queries done and their total.
 
     Returns:
         The scores, a mapping of names to numbers.
@@ -66,30 +67,30 @@ def evaluate(
     """
     if isinstance(metrics, str):
         raise UsageError(f'metrics is one string, "{metrics}"; give a list of names')
-    measures = {name: resolve(name) for name in metrics}
-    if not measures:
-        raise UsageError("metrics is empty; name at least one measure")
+    resolved = {name: resolve_metric(name) for name in metrics}
+    if not resolved:
+        raise UsageError("metrics is empty; name at least one metric")
     kinds = {
-        kind: [m for m in measures.values() if m.card.kind == kind] for kind in ("retrieval", "clustering")
+        kind: [m for m in resolved.values() if m.card.kind == kind] for kind in ("retrieval", "clustering")
     }
     scores: dict[str, float] = {}
     values: dict[str, npt.NDArray[np.float64]] = {}
     spread: dict[str, float] = {}
     recall = None
     with _full_precision():
-        given = check(embeddings, labels, gallery, gallery_labels, distance=distance)
+        given = check_inputs(embeddings, labels, gallery, gallery_labels, distance=distance)
         if kinds["retrieval"]:
-            task = Task(given.queries, given.gallery, given.relevance, kinds["retrieval"], memory)
-            values, recall = _per_query(task, index=index, seed=seed, progress=progress)
+            request = SearchRequest(given.queries, given.gallery, given.relevance, kinds["retrieval"], memory)
+            values, recall = _per_query(request, index=index, seed=seed, progress=progress)
             scores |= {name: float(np.nanmean(each)) for name, each in values.items()}
         if kinds["clustering"]:
             runs = _clustering(given, kinds["clustering"], seeds=cluster_seeds, seed=seed)
             scores |= {name: float(np.mean(each)) for name, each in runs.items()}
             spread = {name: float(np.std(each, ddof=1)) for name, each in runs.items() if len(each) > 1}
-        scores |= {m.name: m.compute(given.space) for m in measures.values() if m.card.kind == "structure"}
+        scores |= {m.name: m.compute(given.space) for m in resolved.values() if m.card.kind == "structure"}
     relevant = given.relevance.relevant
     return Scores(
-        {name: scores[name] for name in measures},
+        {name: scores[name] for name in resolved},
         queries=int((relevant > 0).sum()),
         skipped=int((relevant == 0).sum()),
         per_query=values if per_query else {},
@@ -102,7 +103,7 @@ def evaluate(
 
 @contextmanager
 def _full_precision() -> Iterator[None]:
-    """No gradients, and no shortcuts (TF32, bfloat16) in float32 products, whose rounding must be known."""
+    """Disable gradients, autocast and TF32: the search relies on the rounding error of float32 products."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
     try:
@@ -113,60 +114,60 @@ def _full_precision() -> Iterator[None]:
 
 
 def _per_query(
-    task: Task, *, index: str, seed: int, progress: Callable[[int, int], None] | None
+    request: SearchRequest, *, index: str, seed: int, progress: Callable[[int, int], None] | None
 ) -> tuple[dict[str, npt.NDArray[np.float64]], float | None]:
-    """Each measure's values (N,), NaN where there is nothing to find; and the recall of the index."""
-    relevant = task.relevance.relevant
+    """Return each metric's values (N,), NaN for queries without relevant items, and the index's recall."""
+    relevant = request.relevance.relevant
     rows = (relevant > 0).nonzero()[:, 0]
     if not len(rows):
-        raise UsageError(
-            "no query has another item of its class to find; give classes with at least two items"
-        )
+        raise UsageError("no query has a relevant item; give classes with at least two items")
     recall = None
     if index == "exact":
-        blocks = search(task, rows)
+        blocks = search_exact(request, rows)
     else:
         from levelfield.metrics._approximate import ApproximateSearch
 
-        approximate = ApproximateSearch(task, index, seed=seed)
+        approximate = ApproximateSearch(request, index, seed=seed)
         blocks, recall = approximate.hits(rows), approximate.recall(rows)
     values = torch.full(
-        (len(task.measures), len(relevant)), torch.nan, dtype=torch.float64, device=rows.device
+        (len(request.metrics), len(relevant)), torch.nan, dtype=torch.float64, device=rows.device
     )
     done = 0
     for block, hits in blocks:
-        for number, measure in enumerate(task.measures):
-            values[number, block] = measure.compute(hits)
+        for number, metric in enumerate(request.metrics):
+            values[number, block] = metric.compute(hits)
         done += len(block)
         if progress is not None:
             progress(done, len(rows))
     table: npt.NDArray[np.float64] = values.cpu().numpy()
-    return {measure.name: each for measure, each in zip(task.measures, table, strict=True)}, recall
+    return {metric.name: each for metric, each in zip(request.metrics, table, strict=True)}, recall
 
 
 def _clustering(
-    given: Inputs, measures: Sequence[Measure], *, seeds: int, seed: int
+    given: EvaluationInputs, metrics: Sequence[ResolvedMetric], *, seeds: int, seed: int
 ) -> dict[str, list[float]]:
-    """The clustering measures for each seed of k-means."""
+    """Return the clustering metrics for each seed of k-means."""
     if seeds < 1:
-        raise UsageError(f"cluster_seeds is {seeds}; k-means must run at least once")
+        raise UsageError(f"cluster_seeds is {seeds}; set it to 1 or more")
     labels: Tensor = given.space.labels
     rows = given.queries.exact(slice(None)).float()
-    runs: dict[str, list[float]] = {measure.name: [] for measure in measures}
+    runs: dict[str, list[float]] = {metric.name: [] for metric in metrics}
     for number in range(seeds):
         clusters = kmeans(
             rows, int((torch.bincount(labels) > 0).sum()), torch_generator("metrics", "kmeans", seed, number)
         )
         table = contingency(labels.cpu().numpy(), clusters.cpu().numpy())
-        for measure in measures:
-            runs[measure.name].append(measure.compute(table))
+        for metric in metrics:
+            runs[metric.name].append(metric.compute(table))
     return runs
 
 
-def _notes(given: Inputs, measures: Sequence[Measure], index: str, recall: float | None) -> tuple[str, ...]:
+def _notes(
+    given: EvaluationInputs, metrics: Sequence[ResolvedMetric], index: str, recall: float | None
+) -> tuple[str, ...]:
     notes = []
-    items = len(given.gallery) - int(given.relevance.itself)
-    beyond = [m.name for m in measures if m.k is not None and m.k > items]
+    items = len(given.gallery) - int(given.relevance.exclude_self)
+    beyond = [m.name for m in metrics if m.k is not None and m.k > items]
     if beyond:
         notes.append(
             f"{', '.join(beyond)}: K is larger than the {items} items that a query is ranked against"

@@ -1,11 +1,11 @@
-"""Exact order: distances in float64, the rule for ties, and ranks by sorting a whole gallery.
+"""Exact ranking: float64 distances, the rule for ties, and ranks from a full sort of the gallery.
 
-**Ties never flatter.** An irrelevant item whose distance is at most ``TIE`` more than that of a relevant one
-is ranked before it. ``TIE`` is 1e-12, where unit vectors (cosine), or the gallery's radius (Euclidean),
-measure 1. So embeddings that have collapsed onto one point score 0, and neither the order of rows, nor the
-size of blocks, nor float32 rounding changes a score. The rule is applied in two places, both below:
-:func:`exact_order`, for the few items that :mod:`levelfield.metrics._sieve` leaves, and
-:func:`hits_by_sorting`, for a whole gallery.
+**Ties never raise a score.** An irrelevant item is ranked before a relevant one if its distance is larger by
+at most ``TIE_TOLERANCE``. That is 1e-12, on a scale where unit vectors (cosine) or the gallery's radius
+(Euclidean) measure 1. So embeddings that have collapsed onto one point score 0. The order of rows, the size
+of blocks and float32 rounding do not change a score. Two functions apply the rule: :func:`exact_order`, for
+the candidates that :mod:`levelfield.metrics._filtered_search` keeps, and :func:`hits_by_sorting`, for a whole
+gallery.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from levelfield.metrics._relevance import Hits, Relevance
-from levelfield.metrics._vectors import Vectors, length, row_blocks
+from levelfield.metrics._relevance import Relevance, RelevantHits
+from levelfield.metrics._vectors import NormalizedVectors, row_blocks, row_norms
 
-TIE = 1e-12
-NEARBY = 1e-5  # squared distances below this lose digits in a matrix product and are measured directly,
-REMOTE = 1e4  # as are those from queries further away than this (squared) from the gallery's centre
+TIE_TOLERANCE = 1e-12
+NEARBY = 1e-5  # squared distances below this lose digits in a matrix product; they are computed directly
+REMOTE = 1e4  # so are those of queries farther than this (squared) from the gallery's center
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """P pairs of a query and a gallery item that may matter to a measure.
+    """P pairs of a query and a gallery item that may change a metric.
 
     Attributes:
-        row: int64 (P,), which query of the block.
-        query: int64 (P,), the row of that query among all queries.
-        item: int64 (P,), the row of the item in the gallery.
+        row: int64 (P,), the query's number in the block.
+        query: int64 (P,), the query's row among all queries.
+        item: int64 (P,), the item's row in the gallery.
         is_hit: bool (P,), whether the item is relevant to the query.
         similarity: float32 (P,), approximate.
     """
@@ -43,19 +43,19 @@ class Candidates:
     similarity: Tensor
 
     def select(self, at: Tensor) -> Candidates:
-        """The candidates with these numbers, in this order."""
+        """Return the candidates with these numbers, in this order."""
         return Candidates(self.row[at], self.query[at], self.item[at], self.is_hit[at], self.similarity[at])
 
 
 def exact_order(candidates: Candidates, group: Tensor, distance: Tensor) -> Tensor:
-    """The order (P,) by group (P,), then distance (P,), and of tied items the irrelevant ones first."""
+    """Return the order (P,) by group (P,), then distance (P,); in a tie, irrelevant items come first."""
     order = torch.argsort(candidates.is_hit.int(), stable=True)
-    order = order[torch.argsort((distance + TIE * candidates.is_hit)[order], stable=True)]
+    order = order[torch.argsort((distance + TIE_TOLERANCE * candidates.is_hit)[order], stable=True)]
     return order[torch.argsort(group[order], stable=True)]
 
 
-def hits_in_order(candidates: Candidates, relevant: Tensor, *, gallery: int) -> Hits:
-    """Ordered candidates as the hits of a block of queries that have ``relevant`` (B,) items to find."""
+def hits_in_order(candidates: Candidates, relevant: Tensor, *, gallery: int) -> RelevantHits:
+    """Return the hits of ordered candidates of a block of queries with ``relevant`` (B,) items each."""
     count = torch.bincount(candidates.row, minlength=len(relevant))
     before = torch.cumsum(count, 0) - count
     rank = torch.arange(1, len(candidates.row) + 1, device=candidates.row.device) - before[candidates.row]
@@ -63,15 +63,17 @@ def hits_in_order(candidates: Candidates, relevant: Tensor, *, gallery: int) -> 
     seen_before = torch.cat([seen.new_zeros(1), seen])[before]
     nth = seen - seen_before[candidates.row]
     hit = candidates.is_hit
-    return Hits(row=candidates.row[hit], rank=rank[hit], nth=nth[hit], relevant=relevant, gallery=gallery)
+    return RelevantHits(
+        row=candidates.row[hit], rank=rank[hit], nth=nth[hit], relevant=relevant, gallery=gallery
+    )
 
 
 def hits_by_sorting(
-    queries: Vectors, gallery: Vectors, relevance: Relevance, rows: Tensor, *, memory: int
-) -> Iterator[tuple[Tensor, Hits]]:
-    """The hits of all relevant items of ``rows``: everything is measured in float64 and sorted.
+    queries: NormalizedVectors, gallery: NormalizedVectors, relevance: Relevance, rows: Tensor, *, memory: int
+) -> Iterator[tuple[Tensor, RelevantHits]]:
+    """Yield the hits of all relevant items of ``rows`` from float64 distances to the whole gallery, sorted.
 
-    For where the sieve cannot discard enough: measures of the whole ranking, small galleries, few large
+    Used where the filter cannot discard enough: metrics of the whole ranking, small galleries, few large
     classes, and embeddings that have collapsed onto a few points.
     """
     height = max(1, memory // (len(gallery) * 40))
@@ -81,33 +83,37 @@ def hits_by_sorting(
         wanted = distances.gather(1, columns).where(real, torch.inf).sort(dim=1).values
         own = relevance.items[None, :] == relevance.queries[block][:, None]
         others = _sorted(distances.masked_fill_(own, torch.inf))
-        before = torch.searchsorted(others, wanted + TIE, right=True)
+        before = torch.searchsorted(others, wanted + TIE_TOLERANCE, right=True)
         nth = torch.arange(1, wanted.shape[1] + 1, device=rows.device).expand_as(wanted)
         exists = wanted.isfinite()
         yield (
             block,
-            Hits(
+            RelevantHits(
                 row=exists.nonzero()[:, 0],
                 rank=(before + nth)[exists],
                 nth=nth[exists],
                 relevant=relevance.relevant[block],
-                gallery=len(gallery) - int(relevance.itself),
+                gallery=len(gallery) - int(relevance.exclude_self),
             ),
         )
 
 
-def distances_of_pairs(queries: Vectors, gallery: Vectors, query: Tensor, item: Tensor) -> Tensor:
-    """Distances, float64 (P,), of P pairs of a query row (P,) and a gallery row (P,)."""
+def distances_of_pairs(
+    queries: NormalizedVectors, gallery: NormalizedVectors, query: Tensor, item: Tensor
+) -> Tensor:
+    """Return the distances, float64 (P,), of P pairs of a query row (P,) and a gallery row (P,)."""
     piece = max(1, (1 << 22) // gallery.source.shape[1])
     pieces = [
-        length(queries.exact(query[a : a + piece]) - gallery.exact(item[a : a + piece]))[:, 0]
+        row_norms(queries.exact(query[a : a + piece]) - gallery.exact(item[a : a + piece]))[:, 0]
         for a in range(0, len(query), piece)
     ]
     return torch.cat(pieces) if pieces else torch.zeros(0, dtype=torch.float64, device=query.device)
 
 
-def distances_to_all(queries: Vectors, gallery: Vectors, block: Tensor, *, memory: int) -> Tensor:
-    """Distances, float64 (B, M), of query rows ``block`` to the whole gallery."""
+def distances_to_all(
+    queries: NormalizedVectors, gallery: NormalizedVectors, block: Tensor, *, memory: int
+) -> Tensor:
+    """Return the distances, float64 (B, M), of query rows ``block`` to the whole gallery."""
     asked = queries.exact(block)
     squares = asked.square().sum(1, keepdim=True)
     remote = float(squares.max()) > REMOTE
@@ -128,7 +134,7 @@ def distances_to_all(queries: Vectors, gallery: Vectors, block: Tensor, *, memor
 
 
 def _sorted(values: Tensor) -> Tensor:
-    """Rows (B, M) sorted, smallest first, in place where that is faster (NumPy sorts without an index)."""
+    """Return rows (B, M) sorted, smallest first; on the CPU in place by NumPy, which needs no index."""
     if values.is_cuda:
         return values.sort(dim=1).values
     values.numpy().sort(axis=1)

@@ -1,4 +1,4 @@
-"""The border: what a caller gives, checked once and put in a form to compute with."""
+"""Checked inputs of ``evaluate``."""
 
 from __future__ import annotations
 
@@ -7,44 +7,46 @@ from typing import Any
 
 from torch import Tensor
 
-from levelfield.errors import UsageError
-from levelfield.metrics._relevance import Relevance, encode, relevance
-from levelfield.metrics._vectors import Distance, Vectors, as_source, check_rows, frame_of
-from levelfield.metrics.structure import Space
+from levelfield.core.errors import UsageError
+from levelfield.metrics._relevance import Relevance, build_relevance, encode_labels
+from levelfield.metrics._vectors import Distance, NormalizedVectors, as_matrix, check_rows, fit_normalizer
+from levelfield.metrics.structure import EmbeddingSpace
 
 
 @dataclass(frozen=True)
-class Inputs:
-    """Both sides of a search, who is relevant to whom, and the queries as a space."""
+class EvaluationInputs:
+    """Queries, gallery, their relevance, and the queries as an embedding space."""
 
-    queries: Vectors
-    gallery: Vectors
+    queries: NormalizedVectors
+    gallery: NormalizedVectors
     relevance: Relevance
-    space: Space
+    space: EmbeddingSpace
 
 
-def check(embeddings: Any, labels: Any, gallery: Any, gallery_labels: Any, *, distance: Distance) -> Inputs:
-    """Refuse what cannot be scored, with an error that names it; see :func:`levelfield.metrics.evaluate`."""
+def check_inputs(
+    embeddings: Any, labels: Any, gallery: Any, gallery_labels: Any, *, distance: Distance
+) -> EvaluationInputs:
+    """Return the arguments of :func:`levelfield.metrics.evaluate`; raise UsageError if they are not valid."""
     if (gallery is None) != (gallery_labels is None):
         raise UsageError("gallery and gallery_labels belong together; give both or neither")
     if distance not in {"cosine", "euclidean"}:
         raise UsageError(f'unknown distance "{distance}"; choose from cosine, euclidean')
-    queries = as_source("embeddings", embeddings)
-    items = queries if gallery is None else as_source("gallery", gallery)
-    asked, held, classes = encode(labels, gallery_labels)
+    queries = as_matrix("embeddings", embeddings)
+    items = queries if gallery is None else as_matrix("gallery", gallery)
+    asked, held, classes = encode_labels(labels, gallery_labels)
     _check_sides(queries, items, asked, held)
     check_rows("embeddings", queries, distance)
     if gallery is not None:
         check_rows("gallery", items, distance)
     device = queries.device
     asked, held = asked.to(device), held.to(device)
-    frame = frame_of(items, distance)
-    own = Vectors(queries, frame)
-    return Inputs(
+    normalizer = fit_normalizer(items, distance)
+    own = NormalizedVectors(queries, normalizer)
+    return EvaluationInputs(
         queries=own,
-        gallery=own if gallery is None else Vectors(items, frame),
-        relevance=relevance(asked, held, classes, itself=gallery is None),
-        space=Space.of(queries, asked, classes, distance=distance),
+        gallery=own if gallery is None else NormalizedVectors(items, normalizer),
+        relevance=build_relevance(asked, held, classes, exclude_self=gallery is None),
+        space=EmbeddingSpace.of(queries, asked, classes, distance=distance),
     )
 
 

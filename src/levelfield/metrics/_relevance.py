@@ -1,4 +1,4 @@
-"""Who is relevant to whom, by their labels; and at which ranks a search found them."""
+"""Relevant gallery items of each query, by label, and the ranks at which a search found them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from levelfield.errors import UsageError
+from levelfield.core.errors import UsageError
 
 
-def as_array(name: str, labels: Any) -> np.ndarray[Any, Any]:
-    """``labels`` as a one-dimensional NumPy array of whole numbers or strings."""
+def labels_as_array(name: str, labels: Any) -> np.ndarray[Any, Any]:
+    """Return ``labels`` as a one-dimensional NumPy array of whole numbers or strings."""
     array = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
     if array.ndim != 1:
         raise UsageError(f"{name} has shape {array.shape}; give one label per row, shape (N,)")
@@ -23,29 +23,30 @@ def as_array(name: str, labels: Any) -> np.ndarray[Any, Any]:
         array = array.astype(str)
     if array.dtype.kind == "f":
         if not np.all(np.isfinite(array)) or np.any(array != np.round(array)):
-            raise UsageError(f"{name} holds numbers that are not whole; give whole numbers or strings")
+            raise UsageError(f"{name} holds fractions; give whole numbers or strings")
         array = array.astype(np.int64)
     if array.dtype.kind not in "iubUS":
         raise UsageError(f"{name} is of type {array.dtype}; give whole numbers or strings")
     return array
 
 
-def encode(labels: Any, gallery_labels: Any | None) -> tuple[Tensor, Tensor, int]:
-    """Class numbers 0..C-1 of the queries (N,) and of the gallery (M,), and C.
+def encode_labels(labels: Any, gallery_labels: Any | None) -> tuple[Tensor, Tensor, int]:
+    """Return the class numbers 0..C-1 of the queries (N,) and of the gallery (M,), and C.
 
     Example:
-        >>> encode(["cat", "dog"], ["dog", "cow"])
+        >>> encode_labels(["cat", "dog"], ["dog", "cow"])
         (tensor([0, 2]), tensor([2, 1]), 3)
     """
-    queries = as_array("labels", labels)
+    queries = labels_as_array("labels", labels)
     if gallery_labels is None:
         names, codes = np.unique(queries, return_inverse=True)
         own = torch.from_numpy(codes.astype(np.int64))
         return own, own, len(names)
-    items = as_array("gallery_labels", gallery_labels)
+    items = labels_as_array("gallery_labels", gallery_labels)
     if (queries.dtype.kind in "US") != (items.dtype.kind in "US"):
         raise UsageError(
-            f"labels are {queries.dtype} but gallery_labels are {items.dtype}; they must be of one kind"
+            f"labels are {queries.dtype} but gallery_labels are {items.dtype}; "
+            "give both as numbers or both as strings"
         )
     names, codes = np.unique(np.concatenate([queries, items]), return_inverse=True)
     both = torch.from_numpy(codes.astype(np.int64))
@@ -54,15 +55,15 @@ def encode(labels: Any, gallery_labels: Any | None) -> tuple[Tensor, Tensor, int
 
 @dataclass(frozen=True)
 class Relevance:
-    """Which gallery items are relevant to which query: those of its class, but never itself.
+    """Relevant gallery items of each query: those of its class, except the query itself.
 
     Attributes:
         queries: int64 (N,), class of each query.
         items: int64 (M,), class of each gallery item.
-        by_class: int64 (M,), gallery rows sorted by class, so that a class is one stretch.
-        start: int64 (C,), where the stretch of each class begins.
-        size: int64 (C,), how long it is.
-        itself: Whether the queries are the gallery, row for row.
+        by_class: int64 (M,), gallery rows sorted by class.
+        start: int64 (C,), position of each class's first row in ``by_class``.
+        size: int64 (C,), number of rows of each class.
+        exclude_self: Whether the queries are the gallery, row for row; a query then does not find itself.
     """
 
     queries: Tensor
@@ -70,28 +71,29 @@ class Relevance:
     by_class: Tensor
     start: Tensor
     size: Tensor
-    itself: bool
+    exclude_self: bool
 
     @property
     def relevant(self) -> Tensor:
-        """int64 (N,): the number of relevant items of each query."""
-        return self.size[self.queries] - int(self.itself)
+        """Number of relevant items of each query, int64 (N,)."""
+        return self.size[self.queries] - int(self.exclude_self)
 
     def columns(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """The relevant gallery rows of queries ``rows`` (B,): int64 (B, W), and a mask of the true ones.
+        """Return the relevant gallery rows of queries ``rows`` (B,), int64 (B, W), and a mask of valid ones.
 
-        W is the largest class of the block; shorter rows are filled up with column 0, masked out.
+        W is the size of the largest class in the block. Shorter rows are padded with column 0, which is
+        masked out.
         """
         classes = self.queries[rows]
         size = self.size[classes][:, None]
         position = torch.arange(int(size.max()), device=rows.device)[None, :]
         real = position < size
         columns = self.by_class[(self.start[classes][:, None] + position).where(real, 0)]
-        return columns, real & (columns != rows[:, None]) if self.itself else real
+        return columns, real & (columns != rows[:, None]) if self.exclude_self else real
 
 
-def relevance(queries: Tensor, items: Tensor, num_classes: int, *, itself: bool) -> Relevance:
-    """The :class:`Relevance` of class numbers ``queries`` (N,) and ``items`` (M,)."""
+def build_relevance(queries: Tensor, items: Tensor, num_classes: int, *, exclude_self: bool) -> Relevance:
+    """Return the :class:`Relevance` of class numbers ``queries`` (N,) and ``items`` (M,)."""
     size = torch.bincount(items, minlength=num_classes)
     return Relevance(
         queries=queries,
@@ -99,27 +101,29 @@ def relevance(queries: Tensor, items: Tensor, num_classes: int, *, itself: bool)
         by_class=torch.argsort(items, stable=True),
         start=torch.cumsum(size, 0) - size,
         size=size,
-        itself=itself,
+        exclude_self=exclude_self,
     )
 
 
 @dataclass(frozen=True)
-class Hits:
-    """The relevant items that were found for a block of B queries, as H (query, rank) pairs.
+class RelevantHits:
+    """Relevant items found for a block of B queries, as H (query, rank) pairs.
 
-    Every retrieval measure of the papers is a function of these. Only as many are listed as the requested
-    measures need, so a measure must not look further down than its card's ``depth``.
+    Retrieval metrics are functions of these. Only as many are listed as the requested metrics need, so a
+    metric must not look further down than its card's ``depth``.
 
     Attributes:
-        row: int64 (H,), which query of the block, 0..B-1.
-        rank: int64 (H,), the item's place in that query's ranking, from 1.
-        nth: int64 (H,), how many relevant items stand at or before that place, from 1.
-        relevant: int64 (B,), how many relevant items the gallery holds for each query; never 0.
-        gallery: How many items each query is ranked against.
+        row: int64 (H,), the query's number in the block, 0..B-1.
+        rank: int64 (H,), the item's rank for that query, from 1.
+        nth: int64 (H,), number of relevant items up to and including that rank, from 1.
+        relevant: int64 (B,), number of relevant items in the gallery for each query; never 0.
+        gallery: Number of items that each query is ranked against.
 
     Example:
         >>> one = torch.tensor
-        >>> hits = Hits(row=one([0, 0]), rank=one([1, 4]), nth=one([1, 2]), relevant=one([2]), gallery=9)
+        >>> hits = RelevantHits(
+        ...     row=one([0, 0]), rank=one([1, 4]), nth=one([1, 2]), relevant=one([2]), gallery=9
+        ... )
         >>> hits.total(hits.nth / hits.rank, hits.rank <= 4)
         tensor([1.5000], dtype=torch.float64)
     """
@@ -131,10 +135,10 @@ class Hits:
     gallery: int
 
     def total(self, values: Tensor, where: Tensor) -> Tensor:
-        """The sum of ``values`` (H,) over each query's hits that satisfy ``where`` (H,); float64 (B,)."""
+        """Return each query's sum of ``values`` (H,) over hits where ``where`` (H,) is true; float64 (B,)."""
         sums = torch.zeros(len(self.relevant), dtype=torch.float64, device=self.row.device)
         return sums.index_add_(0, self.row, torch.where(where, values.double(), 0.0))
 
     def count(self, where: Tensor) -> Tensor:
-        """How many of each query's hits satisfy ``where`` (H,); float64 (B,)."""
+        """Return the number of each query's hits where ``where`` (H,) is true; float64 (B,)."""
         return self.total(torch.ones_like(self.rank), where)

@@ -1,4 +1,4 @@
-"""What ``evaluate`` returns: the scores, and what one should know besides."""
+"""Result of ``evaluate``: scores, values per query, intervals and notes."""
 
 from __future__ import annotations
 
@@ -10,25 +10,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from levelfield.errors import UsageError, did_you_mean
-from levelfield.seeds import numpy_generator
+from levelfield.core.errors import UsageError, did_you_mean
+from levelfield.core.seeds import numpy_generator
 
 
 @dataclass(frozen=True, eq=False)
 class Scores(Mapping[str, float]):
-    """Scores by name, in the order in which they were asked for.
+    """Scores by metric name, in the requested order.
 
     Attributes:
         means: The scores; ``scores["map_at_r"]`` is ``scores.means["map_at_r"]``.
-        queries: How many queries were scored.
-        skipped: How many were left out because the gallery holds no (other) item of their class.
-        per_query: One float64 array (N,) per retrieval measure, NaN for queries that were left out; empty
-            unless asked for.
-        intervals: 95% bootstrap intervals of the retrieval measures; empty unless asked for.
-        spread: Standard deviation of the clustering measures over the seeds of k-means.
-        index_recall: With an approximate index, the share of the true nearest items that it finds; None
-            where the search was exact.
-        notes: Remarks that belong next to the scores.
+        queries: Number of queries scored.
+        skipped: Number of queries left out because the gallery holds no (other) item of their class.
+        per_query: One float64 array (N,) per retrieval metric, NaN for skipped queries; empty unless
+            requested.
+        intervals: 95% bootstrap intervals of the retrieval metrics; empty unless requested.
+        spread: Standard deviation of the clustering metrics over the seeds of k-means.
+        index_recall: Share of the true nearest items that an approximate index finds; None for exact search.
+        notes: Remarks to print next to the scores.
 
     Example:
         >>> Scores({"map_at_r": 0.5}, queries=10, skipped=0)["map_at_r"]
@@ -46,7 +45,9 @@ class Scores(Mapping[str, float]):
 
     def __getitem__(self, name: str) -> float:
         if name not in self.means:
-            raise UsageError(f'"{name}" was not asked for{did_you_mean(name, self.means)}')
+            raise UsageError(
+                f'score "{name}" was not computed; name it in metrics{did_you_mean(name, self.means)}'
+            )
         return self.means[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -56,7 +57,7 @@ class Scores(Mapping[str, float]):
         return len(self.means)
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything but the values per query, ready for JSON; NaN and infinity become None."""
+        """Return everything but the values per query, ready for JSON; NaN and infinity become None."""
         return {
             "scores": {name: value if isfinite(value) else None for name, value in self.means.items()},
             "intervals": {name: list(bounds) for name, bounds in self.intervals.items()},
@@ -71,10 +72,10 @@ class Scores(Mapping[str, float]):
 def bootstrap_intervals(
     values: Mapping[str, npt.NDArray[np.float64]], *, resamples: int, seed: int, confidence: float = 0.95
 ) -> dict[str, tuple[float, float]]:
-    """Percentile intervals of the mean of each measure's values (N,); NaN values are left out.
+    """Return percentile intervals of the mean of each metric's values (N,); NaN values are left out.
 
-    All measures see the same resampled queries. Queries of one class are not independent, so the interval
-    says how much the choice of queries matters, not how much the choice of classes does.
+    All metrics use the same resampled queries. Queries of one class are not independent. So the interval
+    shows the effect of the choice of queries, not of the choice of classes.
 
     Example:
         >>> low, high = bootstrap_intervals({"x": np.arange(100.0)}, resamples=200, seed=0)["x"]

@@ -1,7 +1,7 @@
-"""Embeddings on a common scale, in two precisions: float32 to search fast, float64 to decide.
+"""Normalized embeddings in two precisions: float32 for the fast search, float64 for decisions.
 
-Cosine distance orders items as Euclidean distance between unit vectors does, so both distances are
-Euclidean here: rows are either scaled to unit length, or centred and divided by the gallery's radius.
+Cosine distance orders items as the Euclidean distance between unit vectors does. So both distances are
+Euclidean here: rows are scaled to unit length, or centered and divided by the gallery's radius.
 """
 
 from __future__ import annotations
@@ -15,25 +15,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from levelfield.errors import UsageError
+from levelfield.core.errors import UsageError
 
 Distance: TypeAlias = Literal["cosine", "euclidean"]
 
-PIECE = 8192  # rows that are converted at a time
-CACHE_BYTES = (
-    1 << 30
-)  # a prepared gallery up to this size is kept, a larger one is prepared anew for each block
+PIECE = 8192  # rows converted at a time
+CACHE_BYTES = 1 << 30  # a larger normalized gallery is not cached but prepared again for each block
 
 
-def as_source(name: str, embeddings: Any) -> Tensor:
-    """``embeddings`` as a tensor (N, D) of real numbers that shares the caller's memory (or mapped file)."""
+def as_matrix(name: str, embeddings: Any) -> Tensor:
+    """Return ``embeddings`` as a real tensor (N, D) that shares the caller's memory or mapped file."""
     if isinstance(embeddings, Tensor):
         source = embeddings.detach()
     else:
         array = np.asanyarray(embeddings)
         if array.dtype.kind not in "fiub":
             raise UsageError(f"{name} is of type {array.dtype}; give real numbers, shape (N, D)")
-        with warnings.catch_warnings():  # a read-only mapped file is fine: it is never written to
+        with warnings.catch_warnings():  # read-only mapped files are fine: nothing writes to them
             warnings.simplefilter("ignore", UserWarning)
             source = torch.from_numpy(
                 array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
@@ -50,117 +48,121 @@ def as_source(name: str, embeddings: Any) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Frame:
-    """The common scale of both sides: unit rows (cosine), or a centre (D,) and a radius (Euclidean)."""
+class RowNormalizer:
+    """Scaling of queries and gallery: to unit rows (cosine), or by a center (D,) and a radius (Euclidean)."""
 
     distance: Distance
-    centre: Tensor | None = None
+    center: Tensor | None = None
     radius: float = 1.0
 
     def apply(self, rows: Tensor) -> Tensor:
-        """Raw rows (n, D) as float64 rows in this frame."""
+        """Return raw rows (n, D) as normalized float64 rows."""
         rows = rows.double()
-        if self.centre is not None:
-            return (rows - self.centre) / self.radius
-        rows = rows / rows.abs().amax(1, keepdim=True)  # so that squaring neither overflows nor vanishes
-        return rows / length(rows)
+        if self.center is not None:
+            return (rows - self.center) / self.radius
+        rows = rows / rows.abs().amax(1, keepdim=True)  # squaring then neither overflows nor underflows
+        return rows / row_norms(rows)
 
 
-def length(rows: Tensor) -> Tensor:
-    """The length of each row (n, D), as (n, 1)."""
+def row_norms(rows: Tensor) -> Tensor:
+    """Return the length of each row (n, D), as (n, 1)."""
     lengths: Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
     return lengths
 
 
 def check_rows(name: str, source: Tensor, distance: Distance) -> None:
-    """Refuse NaN, infinity and, under cosine, rows of zeros; in pieces, so a mapped file stays on disk."""
+    """Raise UsageError for NaN, infinity and, under cosine, rows of zeros.
+
+    Reads in pieces, so a mapped file stays on disk.
+    """
     for start in range(0, len(source), PIECE):
         piece = source[start : start + PIECE]
         if not bool(piece.isfinite().all()):
             row = start + int((~piece.isfinite().all(1)).nonzero()[0])
-            raise UsageError(f"{name} row {row} holds NaN or infinity; remove such rows, or mend the model")
+            raise UsageError(f"{name} row {row} holds NaN or infinity; remove such rows, or fix the model")
         zero = (piece == 0).all(1)
         if distance == "cosine" and bool(zero.any()):
             row = start + int(zero.nonzero()[0])
             raise UsageError(
-                f"{name} row {row} is all zeros: no direction; remove it or use euclidean distance"
+                f"{name} row {row} is all zeros and has no direction; remove it or use euclidean distance"
             )
 
 
-def frame_of(gallery: Tensor, distance: Distance) -> Frame:
-    """The frame in which distances to ``gallery`` (M, D) are measured."""
+def fit_normalizer(gallery: Tensor, distance: Distance) -> RowNormalizer:
+    """Return the normalizer for distances to ``gallery`` (M, D)."""
     if distance == "cosine":
-        return Frame("cosine")
+        return RowNormalizer("cosine")
     pieces = [slice(start, start + PIECE) for start in range(0, len(gallery), PIECE)]
     sums = torch.stack([(gallery[piece].double() / len(gallery)).sum(0) for piece in pieces])
-    centred = Frame("euclidean", sums.sum(0))
-    unit = max(float(centred.apply(gallery[piece]).abs().max()) for piece in pieces) or 1.0
-    radius = max(float(length(centred.apply(gallery[piece]) / unit).max()) for piece in pieces) or 1.0
-    return Frame("euclidean", centred.centre, unit * radius)
+    centered = RowNormalizer("euclidean", sums.sum(0))
+    unit = max(float(centered.apply(gallery[piece]).abs().max()) for piece in pieces) or 1.0
+    radius = max(float(row_norms(centered.apply(gallery[piece]) / unit).max()) for piece in pieces) or 1.0
+    return RowNormalizer("euclidean", centered.center, unit * radius)
 
 
-class Vectors:
-    """Rows of one side, queries or gallery, in a :class:`Frame`."""
+class NormalizedVectors:
+    """Queries or gallery (N, D), normalized when they are read."""
 
-    def __init__(self, source: Tensor, frame: Frame) -> None:
+    def __init__(self, source: Tensor, normalizer: RowNormalizer) -> None:
         self.source = source
-        self.frame = frame
-        self._kept: Tensor | None = None
+        self.normalizer = normalizer
+        self._cached: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.source)
 
     def exact(self, rows: Tensor | slice) -> Tensor:
-        """float64 (n, D)."""
-        return self.frame.apply(self.source[rows])
+        """Return normalized rows, float64 (n, D)."""
+        return self.normalizer.apply(self.source[rows])
 
-    def keep(self) -> None:
-        """Prepare the whole gallery once, if it is of moderate size."""
-        width = self.source.shape[1] + int(self.frame.distance == "euclidean")
-        if self._kept is not None or len(self) * width * 4 > CACHE_BYTES:
+    def cache(self) -> None:
+        """Prepare the float32 gallery once and keep it, up to ``CACHE_BYTES``."""
+        width = self.source.shape[1] + int(self.normalizer.distance == "euclidean")
+        if self._cached is not None or len(self) * width * 4 > CACHE_BYTES:
             return
         kept = torch.empty(len(self), width, device=self.source.device)
         for start in range(0, len(self), PIECE):
             kept[start : start + PIECE] = self._items(slice(start, start + PIECE))
-        self._kept = kept
+        self._cached = kept
 
     def items(self, start: int, stop: int) -> Tensor:
-        """Gallery rows for the fast search, float32: a query times these orders items, nearest largest."""
-        return self._items(slice(start, stop)) if self._kept is None else self._kept[start:stop]
+        """Return gallery rows for the fast search, float32: the nearest has the largest product."""
+        return self._items(slice(start, stop)) if self._cached is None else self._cached[start:stop]
 
     def queries(self, rows: Tensor) -> Tensor:
-        """Query rows for the fast search, float32, of length 1.
+        """Return query rows for the fast search, float32, of length 1.
 
-        Under Euclidean distance, as |q - g|^2 = |q|^2 - 2 (q.g - |g|^2 / 2), a last 1 meets -|g|^2 / 2.
+        Under Euclidean distance they end in a 1, which multiplies the -|g|^2 / 2 at the end of gallery rows:
+        |q - g|^2 = |q|^2 - 2 (q.g - |g|^2 / 2).
         """
-        if self.frame.distance == "cosine":
-            return self._items(rows) if self._kept is None else self._kept[rows]
+        if self.normalizer.distance == "cosine":
+            return self._items(rows) if self._cached is None else self._cached[rows]
         exact = self.exact(rows)
         exact = torch.cat([exact, torch.ones_like(exact[:, :1])], 1)
-        return (exact / length(exact)).float()
+        return (exact / row_norms(exact)).float()
 
     def _items(self, rows: Tensor | slice) -> Tensor:
-        if self.frame.distance == "euclidean":
+        if self.normalizer.distance == "euclidean":
             exact = self.exact(rows)
             return torch.cat([exact, -0.5 * exact.square().sum(1, keepdim=True)], 1).float()
         given = self.source[rows]
-        if given.dtype == torch.float32:  # the common case, without a detour over float64
+        if given.dtype == torch.float32:  # the common case needs no float64
             lengths: Tensor = torch.linalg.vector_norm(given, dim=1, keepdim=True, dtype=torch.float64)
             if float(lengths.min()) > 1e-15 and float(lengths.max()) < 1e15:
                 return given / lengths.float()
-        return self.frame.apply(given).float()
+        return self.normalizer.apply(given).float()
 
 
 def row_blocks(rows: Tensor, height: int) -> Iterator[Tensor]:
-    """``rows`` (N,) or (N, D) in blocks of at most ``height``."""
+    """Yield ``rows`` (N,) or (N, D) in blocks of at most ``height``."""
     for start in range(0, len(rows), height):
         yield rows[start : start + height]
 
 
-def rounding(dimensions: int) -> float:
-    """How far a float32 product of :meth:`Vectors.queries` and :meth:`Vectors.items` can be off.
+def rounding_error_bound(dimensions: int) -> float:
+    """Return the largest error of a float32 product of :meth:`NormalizedVectors.queries` and ``items``.
 
-    The classical bound for a sum of D rounded products, for vectors no longer than 1 and 1.12; no statistics,
-    so the search is exact for adversarial rows too.
+    This is the classical worst-case bound for a sum of D rounded products of vectors no longer than 1 and
+    1.12. So the search is exact for adversarial rows too.
     """
     return 1.12 * (dimensions + 8) * 2.0**-24

@@ -1,4 +1,4 @@
-"""Clustering measures: how well k-means clusters (k = number of classes) agree with the classes."""
+"""Clustering metrics: agreement of k-means clusters (k = number of classes) with the classes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from levelfield.metrics._registry import register
 
 @register("nmi", higher_is_better=True, label="NMI", unit="percent", kind="clustering")
 def nmi(table: Contingency) -> float:
-    """Normalised mutual information, 2 I(class; cluster) / (H(class) + H(cluster)).
+    """Return the normalized mutual information, 2 I(class; cluster) / (H(class) + H(cluster)).
 
     Example:
         >>> from levelfield.metrics._clusters import contingency
@@ -26,7 +26,7 @@ def nmi(table: Contingency) -> float:
 
 @register("ami", higher_is_better=True, label="AMI", unit="percent", kind="clustering")
 def ami(table: Contingency) -> float:
-    """Adjusted mutual information: NMI less what chance would give, so random clusters score 0."""
+    """Return the adjusted mutual information: NMI corrected for chance, so that random clusters score 0."""
     mean_entropy = (_entropy(table.classes) + _entropy(table.clusters)) / 2
     if mean_entropy == 0 or len(table.classes) == len(table.clusters) == table.total:
         return 1.0
@@ -37,13 +37,13 @@ def ami(table: Contingency) -> float:
 
 @register("f1", higher_is_better=True, label="F1", unit="percent", kind="clustering")
 def f1(table: Contingency) -> float:
-    """F1 over pairs of samples: a pair of one cluster is right if it is of one class."""
+    """Return F1 over pairs of samples: a pair in one cluster is correct if it is of one class."""
 
     def pairs(counts: Counts) -> float:
         return float(np.sum(counts.astype(np.float64) * (counts - 1)))
 
-    said, true = pairs(table.clusters), pairs(table.classes)
-    return 2 * pairs(table.cells) / (said + true) if said + true else 1.0
+    predicted, true = pairs(table.clusters), pairs(table.classes)
+    return 2 * pairs(table.cells) / (predicted + true) if predicted + true else 1.0
 
 
 def _entropy(counts: Counts) -> float:
@@ -58,9 +58,9 @@ def _mutual_information(table: Contingency) -> float:
 
 
 def _expected_information(classes: Counts, clusters: Counts, n: int) -> float:
-    """The mean mutual information of random labellings with these sizes (hypergeometric model).
+    """Return the mean mutual information of random labelings with these sizes (hypergeometric model).
 
-    It depends on the sizes only, so equal sizes are computed once: thousands of classes have few sizes.
+    It depends on the sizes only. Equal sizes are computed once: thousands of classes have few distinct sizes.
     """
     total = 0.0
     for a, times_a in zip(*np.unique(classes, return_counts=True), strict=True):

@@ -1,4 +1,4 @@
-"""Embeddings in files, made by anything: npy, npz, safetensors, CSV or parquet."""
+"""Embedding files: npy, npz, safetensors, CSV or parquet."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from levelfield.errors import UsageError
-from levelfield.files import write_text
+from levelfield.core.errors import UsageError
+from levelfield.core.files import write_text
 from levelfield.metrics._scores import Scores
 
 LABEL_COLUMNS = ("label", "labels", "class", "target")
@@ -20,24 +20,24 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, eq=False)
 class EmbeddingFile:
-    """Embeddings (N, D) and, if the file or one beside it holds them, labels (N,)."""
+    """Embeddings (N, D), and labels (N,) if the file or one next to it holds them."""
 
     embeddings: Array
     labels: Array | None
 
 
 def read_embeddings(path: str | Path, *, labels: str | Path | None = None) -> EmbeddingFile:
-    """Read embeddings, and labels from the same file, from ``labels``, or from ``NAME.labels.*`` beside it.
+    """Read embeddings, and labels from the same file, from ``labels``, or from ``NAME.labels.*`` next to it.
 
-    An ``.npy`` file is mapped, not read. ``npz`` and ``safetensors`` hold "embeddings" and "labels". In
-    CSV (with a header) and parquet, the column "label" holds the labels and all others the numbers; parquet
-    may have one column "embedding" of lists instead.
+    An ``.npy`` file is mapped, not read. ``npz`` and ``safetensors`` hold "embeddings" and "labels". In CSV
+    (with a header) and parquet, the column "label" holds the labels and all other columns the numbers.
+    Parquet may have one column "embedding" of lists instead.
 
     Example:
         >>> read_embeddings("nowhere.npz")
         Traceback (most recent call last):
         ...
-        levelfield.errors.UsageError: there is no file nowhere.npz; check the path
+        levelfield.core.errors.UsageError: nowhere.npz does not exist; check the path
     """
     file = _existing(path)
     readers: dict[str, Callable[[Path], EmbeddingFile]] = {
@@ -48,18 +48,18 @@ def read_embeddings(path: str | Path, *, labels: str | Path | None = None) -> Em
         ".parquet": _read_parquet,
     }
     if file.suffix not in readers:
-        raise UsageError(f"{file} is of an unknown kind; give one of {', '.join(readers)}")
+        raise UsageError(f"{file} has an unknown extension; use one of {', '.join(readers)}")
     found = readers[file.suffix](file)
     if labels is not None:
         return EmbeddingFile(found.embeddings, read_labels(labels))
     if found.labels is None:
-        beside = sorted(file.parent.glob(f"{file.stem}.labels.*"))
-        return EmbeddingFile(found.embeddings, read_labels(beside[0]) if beside else None)
+        label_files = sorted(file.parent.glob(f"{file.stem}.labels.*"))
+        return EmbeddingFile(found.embeddings, read_labels(label_files[0]) if label_files else None)
     return found
 
 
 def read_labels(path: str | Path) -> Array:
-    """Labels (N,): an ``.npy`` array, a ``.csv`` with a column "label", or a text file with one per line."""
+    """Read labels (N,) from ``.npy``, the column "label" of a ``.csv``, or the lines of a text file."""
     file = _existing(path)
     if file.suffix == ".npy":
         return np.asarray(_load(file))
@@ -67,7 +67,7 @@ def read_labels(path: str | Path) -> Array:
         header, rows = _csv_rows(file)
         column = _label_column(header)
         if column is None:
-            raise UsageError(f'{file} has no column "label"; name the column of labels so')
+            raise UsageError(f'{file} has no column "label"; rename the column of labels')
         return np.array([row[column] for row in rows])
     return np.array(file.read_text(encoding="utf-8").splitlines())
 
@@ -75,7 +75,7 @@ def read_labels(path: str | Path) -> Array:
 def _existing(path: str | Path) -> Path:
     file = Path(path)
     if not file.is_file():
-        raise UsageError(f"there is no file {file}; check the path")
+        raise UsageError(f"{file} does not exist; check the path")
     return file
 
 
@@ -105,7 +105,7 @@ def _read_safetensors(file: Path) -> EmbeddingFile:
             names = list(tensors.keys())
             return _from_names(file, {name: tensors.get_tensor(name) for name in names}, names)
     except SafetensorError as error:
-        raise UsageError(f"{file} is not a safetensors file: {error}") from error
+        raise UsageError(f"{file} is not a safetensors file: {error}; export it again") from error
 
 
 def _from_names(file: Path, arrays: Any, names: list[str]) -> EmbeddingFile:
@@ -121,7 +121,8 @@ def _csv_rows(file: Path) -> tuple[list[str], list[list[str]]]:
         raise UsageError(f"{file} holds no rows; it needs a header and one row per sample")
     wrong = next((n for n, row in enumerate(rows, start=1) if len(row) != len(rows[0])), None)
     if wrong is not None:
-        raise UsageError(f"{file} line {wrong} has {len(rows[wrong - 1])} fields, the header {len(rows[0])}")
+        fields = f"{len(rows[wrong - 1])} fields, the header {len(rows[0])}"
+        raise UsageError(f"{file} line {wrong} has {fields}; correct the line")
     return rows[0], rows[1:]
 
 
@@ -148,7 +149,7 @@ def _read_parquet(file: Path) -> EmbeddingFile:
     try:
         table = parquet.read_table(file)
     except ArrowInvalid as error:
-        raise UsageError(f"{file} is not a parquet file: {error}") from error
+        raise UsageError(f"{file} is not a parquet file: {error}; export it again") from error
     at = _label_column(list(table.column_names))
     labels = None if at is None else np.asarray(table.column(at).to_pylist())
     names = [name for n, name in enumerate(table.column_names) if n != at]
@@ -157,20 +158,20 @@ def _read_parquet(file: Path) -> EmbeddingFile:
     return EmbeddingFile(np.column_stack([table.column(name).to_numpy() for name in names]), labels)
 
 
-def labelled(path: str | Path, *, labels: str | Path | None, option: str) -> EmbeddingFile:
-    """As :func:`read_embeddings`, but refuses a file without labels; the error suggests ``option``."""
+def read_labeled_embeddings(path: str | Path, *, labels: str | Path | None, option: str) -> EmbeddingFile:
+    """Read embeddings with labels; raise UsageError that suggests ``option`` if there are none."""
     found = read_embeddings(path, labels=labels)
     if found.labels is None:
-        raise UsageError(f"{path} holds no labels and none lie beside it; give them with {option}")
+        raise UsageError(f"{path} holds no labels and has no label file next to it; give one with {option}")
     return found
 
 
 def write_per_query(scores: Scores, path: Path) -> None:
-    """Write one row per query and one column per retrieval measure, empty for queries that were left out."""
+    """Write one row per query and one column per retrieval metric; cells of skipped queries are empty."""
     columns = list(scores.per_query.values())
     lines = [",".join(["query", *scores.per_query])]
     for row, values in enumerate(zip(*columns, strict=True)):
         lines.append(
             ",".join([str(row), *("" if np.isnan(value) else repr(float(value)) for value in values)])
         )
-    write_text(path, "\n".join(lines) + "\n", remedy="make room or name another file")
+    write_text(path, "\n".join(lines) + "\n", remedy="free disk space or choose another file")

@@ -1,4 +1,4 @@
-"""Measures of a space's structure, from "Revisiting Training Strategies" and Wang & Isola (ICML 2020)."""
+"""Metrics of embedding structure, from "Revisiting Training Strategies" and Wang & Isola (ICML 2020)."""
 
 from __future__ import annotations
 
@@ -13,34 +13,42 @@ import torch
 from torch import Tensor
 
 from levelfield.metrics._registry import register
-from levelfield.metrics._vectors import PIECE, Distance, Frame, Vectors, as_source, check_rows, row_blocks
+from levelfield.metrics._vectors import (
+    PIECE,
+    Distance,
+    NormalizedVectors,
+    RowNormalizer,
+    as_matrix,
+    check_rows,
+    row_blocks,
+)
 
 REVISITING = "Revisiting Training Strategies and Generalization Performance in DML (ICML 2020)"
 HYPERSPHERE = "Understanding Contrastive Representation Learning (ICML 2020)"
-PAIR_NUMBERS = 1 << 24  # numbers that one step over pairs may hold
+PAIR_NUMBERS = 1 << 24  # numbers held at a time in a step over pairs
 
 
 @dataclass(frozen=True)
-class Space:
+class EmbeddingSpace:
     """Embeddings (N, D) with class numbers (N,) 0..C-1.
 
-    Rows are of unit length under cosine distance, and as they came under Euclidean distance. All distances
+    Rows have unit length under cosine distance, and are unchanged under Euclidean distance. All distances
     between them are Euclidean.
     """
 
-    vectors: Vectors
+    vectors: NormalizedVectors
     labels: Tensor
     num_classes: int
 
     @classmethod
-    def of(cls, source: Tensor, labels: Tensor, num_classes: int, *, distance: Distance) -> Space:
-        """The rows of ``source`` (N, D), as measures of structure see them under this distance."""
-        as_given = Frame("euclidean", torch.zeros((), dtype=torch.float64, device=source.device))
-        frame = Frame("cosine") if distance == "cosine" else as_given
-        return cls(Vectors(source, frame), labels, num_classes)
+    def of(cls, source: Tensor, labels: Tensor, num_classes: int, *, distance: Distance) -> EmbeddingSpace:
+        """Return the space of the rows of ``source`` (N, D) under this distance."""
+        as_given = RowNormalizer("euclidean", torch.zeros((), dtype=torch.float64, device=source.device))
+        normalizer = RowNormalizer("cosine") if distance == "cosine" else as_given
+        return cls(NormalizedVectors(source, normalizer), labels, num_classes)
 
     def classes(self) -> Iterator[Tensor]:
-        """Classes of one size and at least two samples, as rows (n, size, D), a bounded number at a time."""
+        """Yield classes of equal size, at least two samples, as rows (n, size, D); in bounded memory."""
         order = torch.argsort(self.labels, stable=True)
         size = torch.bincount(self.labels, minlength=self.num_classes)
         start = torch.cumsum(size, 0) - size
@@ -53,7 +61,7 @@ class Space:
 
 
 def singular_values(pieces: Iterator[Tensor]) -> Tensor:
-    """Singular values, largest first, of the rows (N, D) that come in pieces; as exact as a full SVD."""
+    """Return the singular values, largest first, of rows (N, D) given in pieces; as exact as a full SVD."""
     triangle: Tensor | None = None
     for piece in pieces:
         rows = piece if triangle is None else torch.cat([triangle, piece])
@@ -63,10 +71,10 @@ def singular_values(pieces: Iterator[Tensor]) -> Tensor:
     return values
 
 
-def divergence(values: Tensor) -> float:
-    """KL(uniform || spectrum) of singular values (P,), largest first, without the largest.
+def spectral_divergence(values: Tensor) -> float:
+    """Return KL(uniform || spectrum) of singular values (P,), largest first, without the largest.
 
-    It is infinite where a direction is unused: where a value is 0, up to rounding in float32.
+    It is infinite if a direction is unused, that is, if a value is 0 up to float32 rounding.
     """
     rest = values[1:]
     if len(rest) == 0 or float(rest[-1]) <= float(values[0]) * 2.0**-22:
@@ -75,26 +83,26 @@ def divergence(values: Tensor) -> float:
 
 
 @register("rho", higher_is_better=None, label="rho", kind="structure", paper=REVISITING)
-def rho(space: Space) -> float:
-    """Spectral decay: KL of the uniform from the singular values without the largest; lower is richer."""
-    return divergence(space_values(space))
+def rho(space: EmbeddingSpace) -> float:
+    """Return the spectral decay: KL(uniform || singular values without the largest); lower is richer."""
+    return spectral_divergence(space_singular_values(space))
 
 
 @register("rho_class", higher_is_better=None, label="rho class", kind="structure", paper=REVISITING)
-def rho_class(space: Space) -> float:
-    """The mean rho of single classes; of those with 3 or more samples that are in no way degenerate."""
+def rho_class(space: EmbeddingSpace) -> float:
+    """Return the mean rho of single classes with 3 or more samples; degenerate classes are left out."""
     values = [
         value
         for group in space.classes()
         for rows in group
-        if len(rows) > 2 and math.isfinite(value := divergence(torch.linalg.svdvals(rows)))
+        if len(rows) > 2 and math.isfinite(value := spectral_divergence(torch.linalg.svdvals(rows)))
     ]
     return sum(values) / len(values) if values else math.inf
 
 
 @register("pi_intra", higher_is_better=None, label="pi intra", kind="structure", paper=REVISITING)
-def pi_intra(space: Space) -> float:
-    """The mean distance between two samples of one class, each class counting alike."""
+def pi_intra(space: EmbeddingSpace) -> float:
+    """Return the mean distance between two samples of one class; all classes have the same weight."""
     total, count = 0.0, 0
     for rows in space.classes():
         size = rows.shape[1]
@@ -105,8 +113,8 @@ def pi_intra(space: Space) -> float:
 
 
 @register("pi_inter", higher_is_better=None, label="pi inter", kind="structure", paper=REVISITING)
-def pi_inter(space: Space) -> float:
-    """The mean distance between the mean embeddings of two classes."""
+def pi_inter(space: EmbeddingSpace) -> float:
+    """Return the mean distance between the mean embeddings of two classes."""
     size = torch.bincount(space.labels, minlength=space.num_classes)
     means = torch.zeros(space.num_classes, space.vectors.source.shape[1], dtype=torch.float64)
     means = means.to(space.labels.device)
@@ -119,26 +127,26 @@ def pi_inter(space: Space) -> float:
 
 
 @register("pi_ratio", higher_is_better=None, label="pi ratio", kind="structure", paper=REVISITING)
-def pi_ratio(space: Space) -> float:
-    """pi_intra / pi_inter: the density of the space."""
+def pi_ratio(space: EmbeddingSpace) -> float:
+    """Return pi_intra / pi_inter, the density of the space."""
     inter = pi_inter(space)
     return pi_intra(space) / inter if inter else math.inf
 
 
 @register("alignment", higher_is_better=False, label="alignment", kind="structure", paper=HYPERSPHERE)
-def alignment(space: Space) -> float:
-    """The mean squared distance of a positive pair; lower is tighter."""
+def alignment(space: EmbeddingSpace) -> float:
+    """Return the mean squared distance of a positive pair; lower is tighter."""
     total, pairs = 0.0, 0
     for rows in space.classes():
-        centred = rows - rows.mean(1, keepdim=True)
-        total += 2 * rows.shape[1] * float(centred.square().sum())
+        centered = rows - rows.mean(1, keepdim=True)
+        total += 2 * rows.shape[1] * float(centered.square().sum())
         pairs += len(rows) * rows.shape[1] * (rows.shape[1] - 1)
     return total / pairs if pairs else math.nan
 
 
 @register("uniformity", higher_is_better=False, label="uniformity", kind="structure", paper=HYPERSPHERE)
-def uniformity(space: Space) -> float:
-    """The log of the mean of exp(-2 d^2) over all pairs; lower is more evenly spread."""
+def uniformity(space: EmbeddingSpace) -> float:
+    """Return the log of the mean of exp(-2 d^2) over all pairs; lower is more evenly spread."""
     n = len(space.vectors)
     if n < 2:
         return math.nan
@@ -152,24 +160,24 @@ def uniformity(space: Space) -> float:
 
 
 def spectrum(embeddings: Any, *, distance: Distance = "cosine") -> npt.NDArray[np.float64]:
-    """Singular values (min(N, D),) of embeddings (N, D), largest first, as shares of their sum.
+    """Return the singular values (min(N, D),) of embeddings (N, D), largest first, as shares of their sum.
 
-    Rows are scaled to unit length first under cosine distance; they are not centred.
+    Under cosine distance rows are scaled to unit length first. They are not centered.
 
     Example:
         >>> spectrum([[1.0, 0.0], [0.0, 3.0]])
         array([0.5, 0.5])
     """
-    source = as_source("embeddings", embeddings)
+    source = as_matrix("embeddings", embeddings)
     check_rows("embeddings", source, distance)
     labels = torch.zeros(len(source), dtype=torch.int64, device=source.device)
     with torch.no_grad():
-        values = space_values(Space.of(source, labels, 1, distance=distance))
+        values = space_singular_values(EmbeddingSpace.of(source, labels, 1, distance=distance))
     return np.asarray((values / values.sum()).cpu(), dtype=np.float64)
 
 
-def space_values(space: Space) -> Tensor:
-    """All singular values of the space, largest first."""
+def space_singular_values(space: EmbeddingSpace) -> Tensor:
+    """Return all singular values of the space, largest first."""
     starts = range(0, len(space.vectors), PIECE)
     return singular_values(space.vectors.exact(slice(start, start + PIECE)) for start in starts)
 
@@ -180,11 +188,11 @@ def _squared(rows: Tensor, others: Tensor) -> Tensor:
 
 
 def _pair_sums(rows: Tensor) -> Tensor:
-    """The sum of distances over ordered pairs of rows (n, size, D), for each of the n."""
+    """Return the sum of distances over ordered pairs of rows (n, size, D), one for each of the n groups."""
     return torch.cdist(rows, rows, compute_mode="donot_use_mm_for_euclid_dist").sum((1, 2))
 
 
 def _pair_sum(rows: Tensor) -> Tensor:
-    """The sum of distances over ordered pairs of many rows (M, D)."""
+    """Return the sum of distances over ordered pairs of many rows (M, D)."""
     height = max(1, PAIR_NUMBERS // len(rows))
     return torch.stack([_squared(some, rows).sqrt_().sum() for some in row_blocks(rows, height)]).sum()

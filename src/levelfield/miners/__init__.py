@@ -1,68 +1,118 @@
-"""Miners choose the pairs or triplets of a batch that a loss works on; one file each."""
+"""Miners, one file each. A miner chooses the pairs or triplets of a batch for the loss."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from torch import Tensor
 
-from levelfield.geometry import Pairs, Triplets, Tuples, pairs_of_anchors, with_anchors_in_batch
-from levelfield.miners._draw import Drawing, draw
-from levelfield.registry import Card, Registry
+from levelfield.core.geometry import MinedTuples, Pairs, Triplets, keep_batch_anchors, pairs_of_anchors
+from levelfield.core.lazy import lazy_exports
+from levelfield.core.registry import Card, Registry
+from levelfield.miners._randomized import RandomizedMiner, sample_columns
+
+if TYPE_CHECKING:
+    from levelfield.miners.all import All
+    from levelfield.miners.angular import Angular
+    from levelfield.miners.distance_weighted import DistanceWeighted
+    from levelfield.miners.easy_positive import EasyPositive
+    from levelfield.miners.hard import Hard
+    from levelfield.miners.multi_similarity import MultiSimilarity
+    from levelfield.miners.pair_margin import PairMargin
+    from levelfield.miners.random import Random
+    from levelfield.miners.rho_switch import RhoSwitch
+    from levelfield.miners.semihard import Semihard
+    from levelfield.miners.softhard import Softhard
+    from levelfield.miners.triplet_margin import TripletMargin
 
 __all__ = [
-    "Drawing",
+    "All",
+    "Angular",
+    "DistanceWeighted",
+    "EasyPositive",
+    "Hard",
+    "MinedTuples",
     "Miner",
     "MinerCard",
+    "MultiSimilarity",
+    "PairMargin",
     "Pairs",
+    "Random",
+    "RandomizedMiner",
+    "RhoSwitch",
+    "Semihard",
+    "Softhard",
+    "TripletMargin",
     "Triplets",
-    "Tuples",
     "create",
-    "draw",
+    "keep_batch_anchors",
     "pairs_of_anchors",
     "register",
     "registry",
     "reseed",
-    "with_anchors_in_batch",
+    "sample_columns",
 ]
 
 
 @runtime_checkable
 class Miner(Protocol):
-    """Called with L2-normalised or raw embeddings (B x D) and labels (B); never tracks gradients.
+    """Callable that chooses tuples from embeddings (B x D) and labels (B); it tracks no gradients.
 
-    Miners scale embeddings to unit length first, as the losses do; where the definition makes sense without,
-    there is an option ``normalize``. Nothing found is no error.
+    Miners scale embeddings to unit length first, like the losses. Miners that are also defined on raw
+    embeddings have an option ``normalize``.
 
-    A miner that draws at random owns a generator and has a method ``reseed(seed: int)``. A training loop
-    calls :func:`reseed` before every epoch, so that a resumed run draws what an unbroken one draws.
+    A randomized miner has its own generator and a method ``reseed(seed: int)``. The training loop calls
+    :func:`reseed` before every epoch, so that a resumed run draws the same tuples as an uninterrupted run.
     """
 
-    def __call__(self, embeddings: Tensor, labels: Tensor) -> Tuples:
-        """The chosen tuples; empty tensors where nothing qualifies."""
+    def __call__(self, embeddings: Tensor, labels: Tensor) -> MinedTuples:
+        """Return the chosen tuples; their tensors are empty if there are none."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class MinerCard(Card):
-    """A miner's card; ``finds`` says which tuples it returns."""
+    """Card of a miner.
+
+    Attributes:
+        finds: Kind of tuples that the miner returns.
+    """
 
     finds: Literal["pairs", "triplets"] = "triplets"
 
 
-registry: Registry[MinerCard] = Registry("miner", MinerCard, package=__name__)
+registry = Registry("miner", MinerCard, package=__name__)
 register = registry.register
 
 
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "levelfield.miners.all": ("All",),
+        "levelfield.miners.angular": ("Angular",),
+        "levelfield.miners.distance_weighted": ("DistanceWeighted",),
+        "levelfield.miners.easy_positive": ("EasyPositive",),
+        "levelfield.miners.hard": ("Hard",),
+        "levelfield.miners.multi_similarity": ("MultiSimilarity",),
+        "levelfield.miners.pair_margin": ("PairMargin",),
+        "levelfield.miners.random": ("Random",),
+        "levelfield.miners.rho_switch": ("RhoSwitch",),
+        "levelfield.miners.semihard": ("Semihard",),
+        "levelfield.miners.softhard": ("Softhard",),
+        "levelfield.miners.triplet_margin": ("TripletMargin",),
+    },
+)
+
+
 def create(name: str, /, **options: Any) -> Miner:
-    """The miner called ``name``, e.g. ``create("semihard")``."""
+    """Make the miner called ``name``, e.g. ``create("semihard")``."""
     miner: Miner = registry.create(name, **options)
     return miner
 
 
 def reseed(miner: Miner, seed: int) -> None:
-    """Start the random stream of ``miner`` anew, if it has one."""
+    """Reseed the random generator of ``miner``, if it has one."""
     start = getattr(miner, "reseed", None)
     if start is not None:
         start(seed)

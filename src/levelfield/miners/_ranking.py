@@ -1,7 +1,7 @@
-"""Negatives in the order of their distance: a range of distances is then a range of positions.
+"""Negatives sorted by distance, so that a range of distances is a range of positions.
 
-This is what keeps mining triplets at O(B^2) memory: instead of a cubic mask over (anchor, positive,
-negative) there are two positions for each (anchor, positive) pair, found by binary search.
+This keeps triplet mining at O(B^2) memory: two positions per (anchor, positive) pair, found by binary
+search, replace a B x B x B mask over (anchor, positive, negative).
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from levelfield.geometry import PositivePairs
+from levelfield.core.geometry import PositivePairs
 
 
 @dataclass(frozen=True)
 class RankedNegatives:
-    """The negatives of each anchor, nearest first; what is no negative lies at infinity, behind them.
+    """Negatives of each anchor, nearest first. Other samples follow at infinite distance.
 
     Attributes:
-        distance: B x B, ascending along each row.
-        order: B x B, the rows of the batch in that order.
+        distance: Sorted distances, B x B, ascending along each row.
+        order: Rows of the batch in that order, B x B.
     """
 
     distance: Tensor
     order: Tensor
 
-    def position(self, pairs: PositivePairs, distance: Tensor, *, past_equal: bool) -> Tensor:
-        """How many negatives of each pair's anchor are nearer than ``distance`` (P,).
+    def count_nearer(self, pairs: PositivePairs, distance: Tensor, *, past_equal: bool) -> Tensor:
+        """Return the number of negatives of each pair's anchor that are nearer than ``distance``, (P,).
 
         Args:
             pairs: P positive pairs.
-            distance: One finite distance per pair.
-            past_equal: Count the negatives at exactly this distance too.
+            distance: One finite distance per pair, (P,).
+            past_equal: Also count negatives at exactly this distance.
         """
         table = pairs.table(distance, fill=0.0)
         positions = torch.searchsorted(self.distance, table, right=past_equal)
@@ -40,7 +40,7 @@ class RankedNegatives:
 
 
 def rank_negatives(distance: Tensor, negative: Tensor) -> RankedNegatives:
-    """Sort each row's negatives by their distance.
+    """Return the negatives of each row, sorted by distance.
 
     Example:
         >>> distance = torch.tensor([[0.0, 3.0, 2.0]])

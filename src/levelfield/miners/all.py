@@ -1,20 +1,20 @@
-"""Every pair of the batch."""
+"""All pairs of the batch."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from levelfield.geometry import relations
+from levelfield.core.geometry import bool_pair_masks
 from levelfield.miners import Pairs, register
-from levelfield.miners._points import checked_points
+from levelfield.miners._prepare import prepare_embeddings
 
 
 @register("all", finds="pairs")
 class All:
-    """Every positive and every negative pair; a triplet loss makes every triplet of them.
+    """All positive and negative pairs; a triplet loss combines them to all triplets.
 
-    A loss without a miner does the same, and without listing the pairs; this miner is for combining.
+    A loss without a miner uses the same pairs, but does not list them. Use this miner inside other miners.
 
     Example:
         >>> pairs = All()(torch.zeros(3, 2), torch.tensor([0, 0, 1]))
@@ -24,7 +24,7 @@ class All:
 
     @torch.no_grad()
     def __call__(self, embeddings: Tensor, labels: Tensor) -> Pairs:
-        """All pairs of ``labels`` (B); ``embeddings`` (B x D) do not matter."""
-        checked_points(embeddings, labels)
-        positive, negative = relations(labels)
+        """Return all pairs of ``labels`` (B); the values of ``embeddings`` (B x D) are ignored."""
+        prepare_embeddings(embeddings, labels)
+        positive, negative = bool_pair_masks(labels)
         return Pairs(*positive.nonzero(as_tuple=True), *negative.nonzero(as_tuple=True))

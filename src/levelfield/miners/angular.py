@@ -7,27 +7,27 @@ import math
 import torch
 from torch import Tensor
 
-from levelfield.errors import UsageError
-from levelfield.geometry import euclidean, parts, relations
+from levelfield.core.errors import UsageError
+from levelfield.core.geometry import bool_pair_masks, euclidean, iterate_chunks
+from levelfield.core.space import Float
 from levelfield.miners import Triplets, register
-from levelfield.miners._points import checked_points
-from levelfield.space import Float
+from levelfield.miners._prepare import prepare_embeddings
 
 
 @register(
     "angular", paper="Deep Metric Learning with Angular Loss", year=2017, space={"angle": Float(1.0, 60.0)}
 )
 class Angular:
-    """Every triplet whose angle at the negative is above a bound.
+    """All triplets whose angle at the negative is above a bound.
 
-    The angle is the one of the angular loss: atan(|a - p| / (2 |n - c|)), where c is the middle between
-    anchor and positive.
+    The angle is that of the angular loss: atan(|a - p| / (2 |n - c|)), with the midpoint c of anchor and
+    positive.
 
     Args:
-        angle: The bound, in degrees, above 0 and below 90.
-        normalize: Scale the embeddings to unit length first, as the losses do.
+        angle: Lower bound in degrees, above 0 and below 90.
+        normalize: Scale the embeddings to unit length first, like the losses.
 
-    The memory needed is that of the triplets found, plus O(B^2).
+    It needs O(B^2) memory, plus the memory of the triplets found.
 
     Example:
         >>> plane = torch.tensor([[0.0, 0.0], [2.0, 0.0], [1.0, 1.0], [1.0, 9.0]])
@@ -44,19 +44,19 @@ class Angular:
 
     @torch.no_grad()
     def __call__(self, embeddings: Tensor, labels: Tensor) -> Triplets:
-        """Triplets of ``embeddings`` (B x D) with ``labels`` (B)."""
-        points = checked_points(embeddings, labels, normalize=self.normalize)
+        """Return the triplets of ``embeddings`` (B x D) with ``labels`` (B)."""
+        points = prepare_embeddings(embeddings, labels, normalize=self.normalize)
         squared = euclidean(points, squared=True)
-        positive, negative = relations(labels)
+        positive, negative = bool_pair_masks(labels)
         anchor, other = positive.nonzero(as_tuple=True)
-        # |n - c|^2 = (|n - a|^2 + |n - p|^2) / 2 - |a - p|^2 / 4, so angle > bound is a bound on a sum.
+        # |n - c|^2 = (|n - a|^2 + |n - p|^2) / 2 - |a - p|^2 / 4, so angle > bound becomes a bound on a sum.
         apart = squared[anchor, other]
         bound = apart / (2 * math.tan(math.radians(self.angle)) ** 2) + apart / 2
         pairs, thirds = [anchor[:0]], [anchor[:0]]
-        for part in parts(len(anchor), len(labels)):
-            inside = squared[anchor[part]] + squared[other[part]] < bound[part, None]
-            pair, third = (inside & negative[anchor[part]]).nonzero(as_tuple=True)
-            pairs.append(pair + part.start)
+        for chunk in iterate_chunks(len(anchor), len(labels)):
+            inside = squared[anchor[chunk]] + squared[other[chunk]] < bound[chunk, None]
+            pair, third = (inside & negative[anchor[chunk]]).nonzero(as_tuple=True)
+            pairs.append(pair + chunk.start)
             thirds.append(third)
         pair = torch.cat(pairs)
         return Triplets(anchor[pair], other[pair], torch.cat(thirds))

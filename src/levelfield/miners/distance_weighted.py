@@ -5,20 +5,20 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from levelfield.errors import UsageError
-from levelfield.geometry import euclidean, list_positives, relations
+from levelfield.core.errors import UsageError
+from levelfield.core.geometry import bool_pair_masks, euclidean, list_positives
+from levelfield.core.space import Float
 from levelfield.miners import Triplets, register
-from levelfield.miners._draw import Drawing, draw
-from levelfield.miners._points import checked_points
-from levelfield.space import Float
+from levelfield.miners._prepare import prepare_embeddings
+from levelfield.miners._randomized import RandomizedMiner, sample_columns
 
 
 def log_density(distance: Tensor, dimensions: int) -> Tensor:
-    """How often two random points on the unit sphere are at distance d: log q(d) up to a constant.
+    """Return log q(d) up to a constant: the density of the distance of two random points on the unit sphere.
 
     Args:
-        distance: Distances in (0, 2), any shape.
-        dimensions: D, of the space around the sphere.
+        distance: Distances in (0, 2), of any shape.
+        dimensions: Embedding size, D.
 
     Example:
         >>> log_density(torch.tensor([1.0, 1.4]), 128).argmax().item()  # random points are far apart
@@ -33,24 +33,25 @@ def log_density(distance: Tensor, dimensions: int) -> Tensor:
     year=2017,
     space={"cutoff": Float(0.1, 1.0), "limit": Float(1.0, 1.99)},
 )
-class DistanceWeighted(Drawing):
-    """For every positive pair a negative, drawn so that all distances come equally often.
+class DistanceWeighted(RandomizedMiner):
+    """For every positive pair, one negative, drawn so that all distances are equally likely.
 
-    The chance of a negative is the inverse of the density q of distances between random points on the
-    sphere (equations 23 and 24 of "Revisiting Training Strategies and Generalization Performance in Deep
-    Metric Learning", the former with d^2 where the print has d). Embeddings are L2-normalised first.
+    The probability of a negative is proportional to 1 / q(d), with the density q of the distances between
+    random points on the sphere (equations 23 and 24 of "Revisiting Training Strategies and Generalization
+    Performance in Deep Metric Learning"; equation 23 with d^2 instead of the printed d). Embeddings are
+    L2-normalized first.
 
-    Two bounds: distances below ``cutoff`` count as ``cutoff``, so that near-duplicates do not take all the
-    weight (both public implementations bound the distance, where equation 24 bounds the weight); negatives at
-    ``limit`` or farther are never drawn. A pair whose anchor has no negative within the limit gives no
-    triplet. Weights are scaled row by row; with one scale for the whole batch, anchors whose negatives are
-    all far would vanish by underflow in high dimensions.
+    Distances below ``cutoff`` are set to ``cutoff``, so that near-duplicates do not get all the weight. Both
+    public implementations bound the distance like this; equation 24 bounds the weight. Negatives at
+    ``limit`` or farther are never drawn. Pairs whose anchor has no negative within the limit are skipped.
+    Weights are scaled per row, because one scale for the whole batch would underflow for anchors with
+    distant negatives in high dimensions.
 
     Args:
-        cutoff: The paper's lambda.
-        limit: Farther negatives would have no loss.
-        generator: The random stream, or
-        seed: the seed of a new one.
+        cutoff: Smallest distance, the paper's lambda.
+        limit: Negatives at this distance or farther are never drawn, because they have no loss.
+        generator: Random generator; give this or ``seed``.
+        seed: Seed of a new generator. Defaults to 0.
 
     Example:
         >>> circle = torch.tensor([[1.0, 0.0], [1.0, 0.1], [0.6, 0.8], [-1.0, 0.0]])
@@ -78,26 +79,26 @@ class DistanceWeighted(Drawing):
 
     @torch.no_grad()
     def __call__(self, embeddings: Tensor, labels: Tensor) -> Triplets:
-        """Triplets of ``embeddings`` (B x D) with ``labels`` (B), one per positive pair at most."""
-        points = checked_points(embeddings, labels)
-        positive, negative = relations(labels)
+        """Return at most one triplet per positive pair of ``embeddings`` (B x D) with ``labels`` (B)."""
+        points = prepare_embeddings(embeddings, labels)
+        positive, negative = bool_pair_masks(labels)
         pairs = list_positives(positive)
         weights = self.weights(points, negative)
         uniform = self.uniform(len(labels), pairs.slots, device=weights.device)
-        drawn = draw(weights, uniform)[pairs.anchor, pairs.slot]
+        drawn = sample_columns(weights, uniform)[pairs.anchor, pairs.slot]
         keep = weights.any(dim=1)[pairs.anchor]
         return Triplets(pairs.anchor[keep], pairs.positive[keep], drawn[keep])
 
     def weights(self, points: Tensor, negative: Tensor) -> Tensor:
-        """Relative chances (B x B) of each sample to become an anchor's negative; the row's largest is 1.
+        """Return the relative probability of each sample as an anchor's negative, B x B; row maxima are 1.
 
         Args:
-            points: B x D, of unit length.
-            negative: Which pairs are negative, bool B x B.
+            points: Embeddings of unit length, B x D.
+            negative: Mask of negative pairs, bool B x B.
         """
         distance = euclidean(points)
         allowed = negative & (distance < self.limit)
-        # Antipodes would be at log(0); the limit has excluded them already unless it is 2 or more.
+        # Distance 2 gives log(0); the limit already excludes it unless it is 2 or more.
         inside = distance.clamp(min=self.cutoff, max=min(self.limit, 1.9999))
         score = (-log_density(inside, points.shape[1])).masked_fill_(~allowed, -torch.inf)
         highest = score.amax(dim=1, keepdim=True)

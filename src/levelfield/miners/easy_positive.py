@@ -7,11 +7,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from levelfield.errors import UsageError
-from levelfield.geometry import euclidean, relations
+from levelfield.core.errors import UsageError
+from levelfield.core.geometry import bool_pair_masks, euclidean
+from levelfield.core.space import Choice
 from levelfield.miners import Triplets, register
-from levelfield.miners._points import checked_points
-from levelfield.space import Choice
+from levelfield.miners._prepare import prepare_embeddings
 
 
 @register(
@@ -21,12 +21,12 @@ from levelfield.space import Choice
     space={"negatives": Choice("semihard", "hard")},
 )
 class EasyPositive:
-    """For each anchor its nearest positive, with the nearest negative or the nearest semi-hard one.
+    """For each anchor, its nearest positive, and its nearest negative or nearest semi-hard negative.
 
     Args:
-        negatives: "semihard" takes the nearest negative that is farther away than the positive (the paper's
-            EPSHN); "hard" takes the nearest of all (EPHN). An anchor that has none gives no triplet.
-        normalize: Scale the embeddings to unit length first, as the losses do.
+        negatives: "semihard" takes the nearest negative that is farther away than the positive (EPSHN in the
+            paper); "hard" takes the nearest negative (EPHN). Anchors without such a negative are skipped.
+        normalize: Scale the embeddings to unit length first, like the losses.
 
     Example:
         >>> line = torch.tensor([[0.0], [2.0], [5.0], [1.0], [3.0]])
@@ -45,9 +45,9 @@ class EasyPositive:
 
     @torch.no_grad()
     def __call__(self, embeddings: Tensor, labels: Tensor) -> Triplets:
-        """At most B triplets of ``embeddings`` (B x D) with ``labels`` (B)."""
-        points = checked_points(embeddings, labels, normalize=self.normalize)
-        positive, negative = relations(labels)
+        """Return at most B triplets of ``embeddings`` (B x D) with ``labels`` (B)."""
+        points = prepare_embeddings(embeddings, labels, normalize=self.normalize)
+        positive, negative = bool_pair_masks(labels)
         anchor = (positive.any(dim=1) & negative.any(dim=1)).nonzero().squeeze(1)
         distance = euclidean(points, squared=True)[anchor]
         nearest = distance.masked_fill(~positive[anchor], torch.inf).min(dim=1)

@@ -5,19 +5,19 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from levelfield.geometry import euclidean, relations
+from levelfield.core.geometry import bool_pair_masks, euclidean
 from levelfield.miners import Triplets, register
-from levelfield.miners._points import checked_points
+from levelfield.miners._prepare import prepare_embeddings
 
 
 @register("hard", paper="In Defense of the Triplet Loss for Person Re-Identification", year=2017)
 class Hard:
-    """For each anchor its farthest positive and its nearest negative, by Euclidean distance.
+    """For each anchor, its farthest positive and its nearest negative, by Euclidean distance.
 
-    An anchor without a positive or without a negative gives no triplet.
+    Anchors without a positive or without a negative are skipped.
 
     Args:
-        normalize: Scale the embeddings to unit length first, as the losses do.
+        normalize: Scale the embeddings to unit length first, like the losses.
 
     Example:
         >>> line = torch.tensor([[0.0], [1.0], [2.5], [4.0], [5.0]])
@@ -31,9 +31,9 @@ class Hard:
 
     @torch.no_grad()
     def __call__(self, embeddings: Tensor, labels: Tensor) -> Triplets:
-        """At most B triplets of ``embeddings`` (B x D) with ``labels`` (B)."""
-        points = checked_points(embeddings, labels, normalize=self.normalize)
-        positive, negative = relations(labels)
+        """Return at most B triplets of ``embeddings`` (B x D) with ``labels`` (B)."""
+        points = prepare_embeddings(embeddings, labels, normalize=self.normalize)
+        positive, negative = bool_pair_masks(labels)
         anchor = (positive.any(dim=1) & negative.any(dim=1)).nonzero().squeeze(1)
         distance = euclidean(points, squared=True)[anchor]
         return Triplets(

@@ -1,14 +1,14 @@
-"""The pair mining of the multi-similarity loss."""
+"""Pair mining of the multi-similarity loss."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from levelfield.geometry import products, relations
+from levelfield.core.geometry import bool_pair_masks, dot_products
+from levelfield.core.space import Float
 from levelfield.miners import Pairs, register
-from levelfield.miners._points import checked_points
-from levelfield.space import Float
+from levelfield.miners._prepare import prepare_embeddings
 
 
 @register(
@@ -19,13 +19,13 @@ from levelfield.space import Float
     space={"epsilon": Float(0.01, 1.0, log=True)},
 )
 class MultiSimilarity:
-    """Negatives more similar than the least similar positive, and the mirror image, within epsilon.
+    """Negatives more similar than the least similar positive, and vice versa, with a tolerance epsilon.
 
-    A negative pair is kept if its cosine is above the anchor's lowest positive cosine minus ``epsilon``; a
-    positive pair if its cosine is below the anchor's highest negative cosine plus ``epsilon``.
+    A negative pair is kept if its cosine is above the anchor's lowest positive cosine minus ``epsilon``. A
+    positive pair is kept if its cosine is below the anchor's highest negative cosine plus ``epsilon``.
 
     Args:
-        epsilon: The slack of both comparisons.
+        epsilon: Tolerance of both comparisons.
 
     Example:
         >>> circle = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8], [-1.0, 0.0]])
@@ -39,9 +39,9 @@ class MultiSimilarity:
 
     @torch.no_grad()
     def __call__(self, embeddings: Tensor, labels: Tensor) -> Pairs:
-        """Pairs of ``embeddings`` (B x D), L2-normalised here, with ``labels`` (B)."""
-        positive, negative = relations(labels)
-        cosine = products(checked_points(embeddings, labels))
+        """Return the pairs of ``embeddings`` (B x D, L2-normalized by the miner) with ``labels`` (B)."""
+        positive, negative = bool_pair_masks(labels)
+        cosine = dot_products(prepare_embeddings(embeddings, labels))
         lowest = cosine.masked_fill(~positive, torch.inf).amin(dim=1, keepdim=True)
         highest = cosine.masked_fill(~negative, -torch.inf).amax(dim=1, keepdim=True)
         return Pairs(

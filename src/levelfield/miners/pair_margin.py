@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from levelfield.geometry import euclidean, relations
+from levelfield.core.geometry import bool_pair_masks, euclidean
+from levelfield.core.space import Float
 from levelfield.miners import Pairs, register
-from levelfield.miners._points import checked_points
-from levelfield.space import Float
+from levelfield.miners._prepare import prepare_embeddings
 
 
 @register(
@@ -17,12 +17,12 @@ from levelfield.space import Float
     space={"pos_margin": Float(0.0, 1.0), "neg_margin": Float(0.2, 2.0)},
 )
 class PairMargin:
-    """Positive pairs farther apart than one margin, negative pairs nearer than the other.
+    """Positive pairs farther apart than one margin, and negative pairs closer than another.
 
     Args:
-        pos_margin: Positive pairs must be farther apart than this, by Euclidean distance.
-        neg_margin: Negative pairs must be nearer than this.
-        normalize: Scale the embeddings to unit length first, as the losses do.
+        pos_margin: Smallest Euclidean distance of a positive pair.
+        neg_margin: Largest Euclidean distance of a negative pair.
+        normalize: Scale the embeddings to unit length first, like the losses.
 
     Example:
         >>> line = torch.tensor([[0.0], [0.5], [1.0]])
@@ -38,9 +38,9 @@ class PairMargin:
 
     @torch.no_grad()
     def __call__(self, embeddings: Tensor, labels: Tensor) -> Pairs:
-        """Pairs of ``embeddings`` (B x D) with ``labels`` (B)."""
-        positive, negative = relations(labels)
-        distance = euclidean(checked_points(embeddings, labels, normalize=self.normalize))
+        """Return the pairs of ``embeddings`` (B x D) with ``labels`` (B)."""
+        positive, negative = bool_pair_masks(labels)
+        distance = euclidean(prepare_embeddings(embeddings, labels, normalize=self.normalize))
         return Pairs(
             *(positive & (distance > self.pos_margin)).nonzero(as_tuple=True),
             *(negative & (distance < self.neg_margin)).nonzero(as_tuple=True),

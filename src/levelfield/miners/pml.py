@@ -1,4 +1,4 @@
-"""Any miner of pytorch-metric-learning, as ``pml:NAME``; needs the extra ``peers``."""
+"""Miners of pytorch-metric-learning, as ``pml:NAME``. They need the extra ``peers``."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from levelfield.miners import MinerCard, Triplets, Tuples, registry
-from levelfield.miners._draw import Drawing
+from levelfield.core.registry import RegistryEntry, package_source
+from levelfield.miners import MinedTuples, MinerCard, Triplets, registry
+from levelfield.miners._randomized import RandomizedMiner
 from levelfield.miners.pml_bridge import (
-    factory,
+    collect_parameters,
+    create_parts,
     find_class,
     from_pml,
-    own_stream,
-    parameters_of,
-    with_parts,
+    isolate_global_rng,
+    make_factory,
 )
-from levelfield.registry import Entry, package_source
 
 REFUSED = {"EmbeddingsAlreadyPackagedAsTriplets": "expects batches that are triplets already"}
 
 
-class PMLMiner(Drawing):
-    """A miner of pytorch-metric-learning, with a random stream of its own.
+class PMLMiner(RandomizedMiner):
+    """Miner of pytorch-metric-learning, with its own random generator.
 
     Args:
-        miner: Called with embeddings (B x D) and labels (B), gives three or four index tensors.
-        generator: The random stream, or
-        seed: the seed of a new one.
+        miner: Callable from embeddings (B x D) and labels (B) to three or four index tensors.
+        generator: Random generator; give this or ``seed``.
+        seed: Seed of a new generator. Defaults to 0.
     """
 
     def __init__(
@@ -37,27 +37,30 @@ class PMLMiner(Drawing):
         super().__init__(generator=generator, seed=seed)
         self.miner = miner
 
-    def __call__(self, embeddings: Tensor, labels: Tensor) -> Tuples:
-        """The miner's choice, as our tuples."""
+    def __call__(self, embeddings: Tensor, labels: Tensor) -> MinedTuples:
+        """Return the miner's tuples."""
         number = torch.randint(2**62, (), generator=self.generator, device=self.generator.device)
         vectors = embeddings.detach().to(torch.promote_types(embeddings.dtype, torch.float32))
-        with own_stream(int(number), embeddings.device), torch.autocast(vectors.device.type, enabled=False):
+        with (
+            isolate_global_rng(int(number), embeddings.device),
+            torch.autocast(vectors.device.type, enabled=False),
+        ):
             return from_pml(self.miner(vectors, labels))
 
 
 @registry.family("pml")
-def resolve(name: str) -> Entry[MinerCard]:
-    """The entry of the miner ``pml:name``."""
+def resolve_pml_miner(name: str) -> RegistryEntry[MinerCard]:
+    """Return the registry entry of the miner ``pml:name``."""
     found = find_class("miners", name, base="BaseMiner", refused=REFUSED)
 
     def make(
         *, generator: torch.Generator | None = None, seed: int | None = None, **options: Any
     ) -> PMLMiner:
-        return PMLMiner(found(**with_parts(options)), generator=generator, seed=seed)
+        return PMLMiner(found(**create_parts(options)), generator=generator, seed=seed)
 
     probe = PMLMiner(found())(torch.eye(4), torch.tensor([0, 0, 1, 1]))
-    return Entry(
-        factory(name, make, parameters_of(found), {"generator": None, "seed": None}),
+    return RegistryEntry(
+        make_factory(name, make, collect_parameters(found), {"generator": None, "seed": None}),
         MinerCard(
             name=f"pml:{name}",
             summary=f"{name} of pytorch-metric-learning.",

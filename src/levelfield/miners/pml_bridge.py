@@ -1,4 +1,4 @@
-"""What the bridges to pytorch-metric-learning's losses and miners share. The package is imported lazily."""
+"""Common code of the bridges to losses and miners of pytorch-metric-learning, which is imported lazily."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from levelfield.errors import UsageError, did_you_mean
-from levelfield.geometry import Pairs, Triplets, Tuples
+from levelfield.core.errors import UsageError, did_you_mean
+from levelfield.core.geometry import MinedTuples, Pairs, Triplets
 
 PARTS = {
     "distance": "distances",
@@ -23,8 +23,8 @@ PARTS = {
 HIDDEN = {"self", "collect_stats", "mat_based_loss", "weight_init_func"}
 
 
-def module(name: str) -> Any:
-    """The module ``pytorch_metric_learning.name``, e.g. "losses"."""
+def import_pml_module(name: str) -> Any:
+    """Return the module ``pytorch_metric_learning.name``, such as "losses"."""
     try:
         return importlib.import_module(f"pytorch_metric_learning.{name}")
     except ModuleNotFoundError as error:
@@ -35,8 +35,15 @@ def module(name: str) -> Any:
 
 
 def find_class(kind: str, name: str, *, base: str, refused: Mapping[str, str]) -> type:
-    """The loss or miner class ``name`` in module ``kind``, a subclass of ``base`` that is not ``refused``."""
-    source = module(kind)
+    """Return the loss or miner class ``name`` of module ``kind``.
+
+    Args:
+        kind: "losses" or "miners".
+        name: Name of the class.
+        base: Name of its base class.
+        refused: Classes that do not work with levelfield, each with the reason.
+    """
+    source = import_pml_module(kind)
     root = getattr(source, base)
     classes = {
         key: value
@@ -51,8 +58,8 @@ def find_class(kind: str, name: str, *, base: str, refused: Mapping[str, str]) -
     return classes[name]
 
 
-def parameters_of(target: type) -> dict[str, inspect.Parameter]:
-    """The keyword arguments of a class whose constructors hand theirs on to their bases' by ``**kwargs``."""
+def collect_parameters(target: type) -> dict[str, inspect.Parameter]:
+    """Return the keyword arguments of a class and of its base classes, which it passes on by ``**kwargs``."""
     found: dict[str, inspect.Parameter] = {}
     for cls in target.__mro__:
         if not cls.__module__.startswith("pytorch_metric_learning") or "__init__" not in vars(cls):
@@ -64,15 +71,15 @@ def parameters_of(target: type) -> dict[str, inspect.Parameter]:
     return found
 
 
-def factory(
+def make_factory(
     name: str, make: Callable[..., Any], parameters: Mapping[str, inspect.Parameter], extra: Mapping[str, Any]
 ) -> Callable[..., Any]:
-    """``make`` with a signature of its own, so that a registry can check options and name the nearest.
+    """Return ``make`` with an explicit signature, so that a registry can check options and suggest names.
 
     Args:
-        name: For errors.
-        make: Called with the keyword arguments.
-        parameters: The class's own.
+        name: Name for error messages.
+        make: Function that takes the keyword arguments.
+        parameters: Parameters of the class.
         extra: Further keyword arguments with their defaults.
     """
     further = [
@@ -84,35 +91,36 @@ def factory(
     def target(**options: Any) -> Any:
         missing = [key for key in required if key not in options]
         if missing:
-            raise UsageError(f"pml:{name} needs a value for {' and '.join(missing)}")
+            raise UsageError(f"pml:{name} needs a value for {' and '.join(missing)}; add it")
         try:
             return make(**options)
         except (AssertionError, TypeError, ValueError) as error:
             if isinstance(error, UsageError):
                 raise
             raise UsageError(
-                f"pml:{name} refuses its options {options}: {error or 'no reason given'}"
+                f"pml:{name} rejects the options {options}: {error or 'no reason given'}; correct them"
             ) from error
 
-    target.__signature__ = signature  # type: ignore[attr-defined]
+    target.__signature__ = signature  # type: ignore[attr-defined]  # inspect reads it
     return target
 
 
-def with_parts(options: Mapping[str, Any]) -> dict[str, Any]:
-    """``options`` with distances, reducers and regularizers made from their names.
+def create_parts(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``options`` with distances, reducers and regularizers created from their names.
 
-    A part is given as ``"CosineSimilarity"``, or with options as ``{"name": "LpDistance", "power": 2}``.
+    A part is a name, ``"CosineSimilarity"``, or a mapping with options, ``{"name": "LpDistance", "power":
+    2}``. Reducers in a reducer are parts too.
     """
-    return {key: _part(key, value) if key in PARTS else value for key, value in options.items()}
+    return {key: _create_part(key, value) if key in PARTS else value for key, value in options.items()}
 
 
-def _part(key: str, value: Any) -> Any:
+def _create_part(key: str, value: Any) -> Any:
     if isinstance(value, str):
         value = {"name": value}
     if not isinstance(value, Mapping):
         return value
     kind = PARTS[key]
-    source = module(kind)
+    source = import_pml_module(kind)
     options = dict(value)
     name = options.pop("name", None)
     known = [each for each in vars(source) if inspect.isclass(vars(source)[each])]
@@ -120,12 +128,19 @@ def _part(key: str, value: Any) -> Any:
         raise UsageError(
             f"pytorch-metric-learning has no {name} among its {kind}{did_you_mean(str(name), known)}"
         )
+    for option, given in options.items():
+        if option in ("reducer", "default_reducer"):
+            options[option] = _create_part("reducer", given)
+        elif option == "reducers":
+            options[option] = {each: _create_part("reducer", part) for each, part in given.items()}
+        elif option == "weights":  # a list in a file; that library expects a tensor
+            options[option] = torch.as_tensor(given, dtype=torch.float32)
     return getattr(source, name)(**options)
 
 
 @contextmanager
-def own_stream(seed: int, device: torch.device) -> Iterator[None]:
-    """Let code that draws from torch's global generators draw from a stream of its own instead."""
+def isolate_global_rng(seed: int, device: torch.device) -> Iterator[None]:
+    """Seed torch's global generators inside the block and restore their states at the end."""
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         torch.default_generator.manual_seed(seed)
@@ -135,8 +150,8 @@ def own_stream(seed: int, device: torch.device) -> Iterator[None]:
         yield
 
 
-def from_pml(indices: tuple[Tensor, ...]) -> Tuples:
-    """Our tuples from theirs: three index tensors are triplets, four are positive and negative pairs.
+def from_pml(indices: tuple[Tensor, ...]) -> MinedTuples:
+    """Convert tuples from pytorch-metric-learning: three index tensors are triplets, four are pairs.
 
     Example:
         >>> from_pml((torch.tensor([0]), torch.tensor([1]), torch.tensor([2]))).positive
@@ -145,8 +160,8 @@ def from_pml(indices: tuple[Tensor, ...]) -> Tuples:
     return Triplets(*indices) if len(indices) == 3 else Pairs(*indices)
 
 
-def to_pml(tuples: Tuples | None) -> tuple[Tensor, ...] | None:
-    """Their tuples from ours.
+def to_pml(tuples: MinedTuples | None) -> tuple[Tensor, ...] | None:
+    """Convert tuples to pytorch-metric-learning.
 
     Example:
         >>> to_pml(Triplets(torch.tensor([0]), torch.tensor([1]), torch.tensor([2])))

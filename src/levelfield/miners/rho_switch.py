@@ -1,4 +1,4 @@
-"""rho-regularisation: now and then, push samples of one class apart."""
+"""rho-regularization: randomly push samples of one class apart."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from levelfield.errors import UsageError
-from levelfield.geometry import relations
-from levelfield.miners import Miner, Pairs, Triplets, Tuples, create, register, reseed
-from levelfield.miners._draw import Drawing
-from levelfield.seeds import seed_for
-from levelfield.space import Float
+from levelfield.core.errors import UsageError
+from levelfield.core.geometry import bool_pair_masks
+from levelfield.core.seeds import seed_for
+from levelfield.core.space import Float
+from levelfield.miners import MinedTuples, Miner, Pairs, Triplets, create, register, reseed
+from levelfield.miners._randomized import RandomizedMiner
 
 
 def switch_triplets(triplets: Triplets, switched: Tensor) -> Triplets:
-    """Make (a, a, p) of the triplets (a, p, n) that ``switched`` (T, bool) marks.
+    """Replace triplets (a, p, n) by (a, a, p) where ``switched`` (T, bool) is True.
 
-    The negative becomes the positive; the positive becomes the anchor itself, because (a, p, p) would pull as
-    much as it pushes.
+    The positive becomes the negative. The anchor becomes its own positive, because (a, p, p) would attract
+    as much as it repels.
 
     Example:
         >>> one = Triplets(torch.tensor([0]), torch.tensor([1]), torch.tensor([2]))
@@ -35,13 +35,14 @@ def switch_triplets(triplets: Triplets, switched: Tensor) -> Triplets:
 
 
 def switch_pairs(pairs: Pairs, positive: Tensor, switched: Tensor, uniform: Tensor) -> Pairs:
-    """Put a random positive of the anchor in the place of some negatives.
+    """Replace some negatives by a random positive of the anchor.
 
     Args:
-        pairs: With N negative pairs.
-        positive: Which pairs of the batch are positive, bool B x B.
-        switched: Which negative pairs to switch, bool (N,); those whose anchor has no positive stay.
-        uniform: Random numbers in [0, 1), (N,), that choose the positives.
+        pairs: Pairs, N of them negative.
+        positive: Mask of positive pairs of the batch, bool B x B.
+        switched: Mask of negative pairs to switch, bool (N,). Pairs whose anchor has no positive are not
+            switched.
+        uniform: Random numbers in [0, 1) that choose the positives, (N,).
     """
     _, other = positive.nonzero(as_tuple=True)
     counts = positive.sum(dim=1)
@@ -59,24 +60,25 @@ def switch_pairs(pairs: Pairs, positive: Tensor, switched: Tensor, uniform: Tens
     year=2020,
     space={"p_switch": Float(0.0, 0.5)},
 )
-class RhoSwitch(Drawing):
-    """Another miner's tuples, in which negatives are switched with positives at random.
+class RhoSwitch(RandomizedMiner):
+    """Tuples of another miner, with some negatives randomly replaced by positives.
 
-    This counteracts the compression of the embedding (section 5.1 of the paper): with probability
-    ``p_switch`` a tuple's negative is a sample of the anchor's own class, so that the loss pushes the two
-    apart. A triplet (a, p, n) becomes (a, a, p): its attracting part vanishes, as in the paper's experiments.
-    A negative pair (a, n) becomes (a, p) with a random positive p, if there is one; positive pairs stay. For
-    a loss of triplets, wrap a miner that finds triplets.
+    This reduces the compression of the embedding (section 5.1 of the paper). With probability ``p_switch``
+    the negative of a tuple is a sample of the anchor's class, so that the loss pushes the two apart. A
+    triplet (a, p, n) becomes (a, a, p), without an attracting part, as in the paper's experiments. A
+    negative pair (a, n) becomes (a, p) with a random positive p, if there is one; positive pairs do not
+    change. For a triplet loss, wrap a miner that finds triplets.
 
-    For the tuple losses contrastive, triplet, margin and SNR. The published values are 0.3 to 0.4 on
-    CUB200-2011, 0.35 on CARS196 and 0.15 on Stanford Online Products, all with distance-weighted mining.
+    It is defined for the tuple losses contrastive, triplet, margin and SNR. The published values are 0.3 to
+    0.4 on CUB200-2011, 0.35 on CARS196 and 0.15 on Stanford Online Products, all with distance-weighted
+    mining.
 
     Args:
-        p_switch: The probability of a switch, for each tuple by itself.
-        miner: The miner whose tuples are switched: a registered name, or any miner.
-        generator: The random stream of the switches, or
-        seed: the seed of a new one; the inner miner gets another.
-        options: For the inner miner, if it is given by name.
+        p_switch: Probability that a tuple is switched.
+        miner: Inner miner: a registered name, or a miner.
+        generator: Random generator of the switches; give this or ``seed``.
+        seed: Seed of a new generator. Defaults to 0. The inner miner has a different seed.
+        options: Options of the inner miner, if it is given by name.
 
     Example:
         >>> miner = RhoSwitch(p_switch=1.0, miner="hard")
@@ -99,7 +101,8 @@ class RhoSwitch(Drawing):
             raise UsageError(f"rho_switch: p_switch must be between 0 and 1, got {p_switch}")
         if not isinstance(miner, str) and options:
             raise UsageError(
-                f"rho_switch: give {', '.join(options)} to the inner miner itself, or name that miner"
+                f"rho_switch: options {', '.join(options)} need a miner given by name; "
+                "set them on the miner object"
             )
         self.p_switch = p_switch
         if isinstance(miner, str):
@@ -108,18 +111,18 @@ class RhoSwitch(Drawing):
         self.miner = miner
 
     def reseed(self, seed: int) -> None:
-        """Start the random streams of the switches and of the inner miner anew."""
+        """Reseed the random generators of the switches and of the inner miner."""
         super().reseed(seed)
         _reseed_inner(self.miner, seed)
 
     @torch.no_grad()
-    def __call__(self, embeddings: Tensor, labels: Tensor) -> Tuples:
-        """The inner miner's tuples of ``embeddings`` (B x D) with ``labels`` (B), some switched."""
+    def __call__(self, embeddings: Tensor, labels: Tensor) -> MinedTuples:
+        """Return the inner miner's tuples of ``embeddings`` (B x D) with ``labels`` (B), some switched."""
         found = self.miner(embeddings, labels)
         if isinstance(found, Triplets):
             switched = self.uniform(len(found.anchor), device=labels.device) < self.p_switch
             return switch_triplets(found, switched)
-        positive, _ = relations(labels)
+        positive, _ = bool_pair_masks(labels)
         uniform = self.uniform(2, len(found.neg_anchor), device=labels.device)
         return switch_pairs(found, positive, uniform[0] < self.p_switch, uniform[1])
 

@@ -7,13 +7,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from levelfield.errors import UsageError
-from levelfield.geometry import euclidean, list_positives, relations
+from levelfield.core.errors import UsageError
+from levelfield.core.geometry import bool_pair_masks, euclidean, list_positives
+from levelfield.core.space import Choice, Float
 from levelfield.miners import Triplets, register
-from levelfield.miners._draw import Drawing, draw
-from levelfield.miners._points import checked_points
+from levelfield.miners._prepare import prepare_embeddings
+from levelfield.miners._randomized import RandomizedMiner, sample_columns
 from levelfield.miners._ranking import rank_negatives
-from levelfield.space import Choice, Float
 
 
 @register(
@@ -22,24 +22,24 @@ from levelfield.space import Choice, Float
     year=2015,
     space={"mode": Choice("strict", "relaxed"), "margin": Float(0.01, 1.0)},
 )
-class Semihard(Drawing):
-    """A random negative that is farther from the anchor than the positive, but not by much.
+class Semihard(RandomizedMiner):
+    """Random negatives that are slightly farther from the anchor than the positive.
 
     Args:
-        mode: "strict" is FaceNet's: for every positive pair a negative with
+        mode: "strict" is FaceNet's: for every positive pair, a negative with
             d(a, p) < d(a, n) < d(a, p) + margin. "relaxed" is equation 20 of "Revisiting Training
-            Strategies and Generalization Performance in Deep Metric Learning": for every anchor a random
-            positive, and a negative anywhere beyond it.
-        margin: How far beyond, in "strict" mode.
-        squared: Whether d is the squared distance, as in FaceNet. Set it as the triplet loss's option of the
-            same name, so that a semi-hard triplet is one whose loss lies between 0 and the margin.
-        fallback: Where no negative qualifies, take any, at random, as the public code of "Revisiting Training
-            Strategies" does. Without it, classes that have collapsed give no triplet, and the loss is zero.
-        normalize: Scale the embeddings to unit length first, as the losses do.
-        generator: The random stream, or
-        seed: the seed of a new one.
+            Strategies and Generalization Performance in Deep Metric Learning": for every anchor, a random
+            positive, and any negative farther away than it.
+        margin: Margin of the "strict" mode.
+        squared: Use squared distances, as FaceNet does. Set it to the same value as the triplet loss's option
+            ``squared``, so that the loss of a semi-hard triplet is between 0 and the margin.
+        fallback: Take a random negative if none qualifies, as the public code of "Revisiting Training
+            Strategies" does. Without it, collapsed classes give no triplets, and the loss is zero.
+        normalize: Scale the embeddings to unit length first, like the losses.
+        generator: Random generator; give this or ``seed``.
+        seed: Seed of a new generator. Defaults to 0.
 
-    Without ``fallback`` a pair (or, relaxed, an anchor) that has no such negative gives no triplet.
+    Without ``fallback``, pairs (or anchors, if relaxed) without such a negative are skipped.
 
     Example:
         >>> line = torch.tensor([[0.0], [1.0], [0.5], [1.1], [3.0]])
@@ -72,10 +72,10 @@ class Semihard(Drawing):
 
     @torch.no_grad()
     def __call__(self, embeddings: Tensor, labels: Tensor) -> Triplets:
-        """Triplets of ``embeddings`` (B x D) with ``labels`` (B)."""
-        points = checked_points(embeddings, labels, normalize=self.normalize)
+        """Return the triplets of ``embeddings`` (B x D) with ``labels`` (B)."""
+        points = prepare_embeddings(embeddings, labels, normalize=self.normalize)
         distance = euclidean(points, squared=self.squared)
-        positive, negative = relations(labels)
+        positive, negative = bool_pair_masks(labels)
         if self.mode == "relaxed":
             return self._relaxed(distance, positive, negative)
         return self._strict(distance, positive, negative)
@@ -84,11 +84,11 @@ class Semihard(Drawing):
         pairs = list_positives(positive)
         ranked = rank_negatives(distance, negative)
         reach = distance[pairs.anchor, pairs.positive]
-        first = ranked.position(pairs, reach, past_equal=True)
-        count = ranked.position(pairs, reach + self.margin, past_equal=False) - first
+        first = ranked.count_nearer(pairs, reach, past_equal=True)
+        count = ranked.count_nearer(pairs, reach + self.margin, past_equal=False) - first
         uniform = self.uniform(len(reach), device=distance.device)
         if self.fallback:
-            # Ranked negatives come before what is no negative, so any negative is one of the first.
+            # Negatives are ranked before all other samples, so the first ones are all negatives.
             nothing = count <= 0
             first = first.masked_fill(nothing, 0)
             count = torch.where(nothing, negative.sum(dim=1)[pairs.anchor], count)
@@ -99,9 +99,9 @@ class Semihard(Drawing):
 
     def _relaxed(self, distance: Tensor, positive: Tensor, negative: Tensor) -> Triplets:
         uniform = self.uniform(len(distance), 2, device=distance.device)
-        drawn = draw(positive, uniform[:, :1])
+        drawn = sample_columns(positive, uniform[:, :1])
         beyond = negative & (distance > distance.gather(1, drawn))
         if self.fallback:
             beyond |= negative & ~beyond.any(dim=1, keepdim=True)
         anchor = (positive.any(dim=1) & beyond.any(dim=1)).nonzero().squeeze(1)
-        return Triplets(anchor, drawn[anchor, 0], draw(beyond, uniform[:, 1:])[anchor, 0])
+        return Triplets(anchor, drawn[anchor, 0], sample_columns(beyond, uniform[:, 1:])[anchor, 0])

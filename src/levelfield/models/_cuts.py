@@ -1,8 +1,8 @@
-"""Where a trunk can be cut in two, and the two parts.
+"""Cuts of a trunk into a lower and an upper part.
 
-A cut is named by a module: what runs before that module is the lower part, the module and what runs after it
-the upper part. The network is traced (torch.fx) to find out what crosses the cut. A cut is possible where
-that is exactly one tensor.
+A cut is named after a module. The lower part is everything that runs before the module. The upper part is the
+module and everything after it. The network is traced with torch.fx to find the tensors that cross the cut. A
+cut is possible where exactly one tensor crosses.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, fx, nn
 
-from levelfield.errors import UsageError, did_you_mean
-from levelfield.models._graphs import (
-    Cost,
-    Tracer,
-    divide,
-    mode_of,
-    obstacle_to,
+from levelfield.core.errors import UsageError, did_you_mean
+from levelfield.models._tracing import (
+    BlockTracer,
+    CostInterpreter,
+    cut_obstacle,
     parameters_of,
     possible_cuts,
+    split_graph,
+    temporary_mode,
     trace_blocks,
     upper_nodes,
 )
 from levelfield.models._trunk import InputRecipe, Trunk
 
-HEAD = "head"  # the cut after the last layer: only the head is trained
-BYTES_PER_VALUE = 2  # activations are kept as float16
+HEAD = "head"  # cut after the last layer: only the head is trained
+BYTES_PER_VALUE = 2  # activations are stored as float16
 
 
 @dataclass(frozen=True)
 class Cut:
-    """A place where a trunk can be cut.
+    """Possible cut of a trunk.
 
     Attributes:
-        name: The first module of the upper part.
-        shape: What crosses the cut for one image.
-        parameters: The share of the trunk's parameters in the upper part.
-        multiply_adds: The share of its multiply-adds there.
+        name: First module of the upper part.
+        shape: Shape of the tensor that crosses the cut, for one image.
+        parameters: Fraction of the trunk's parameters in the upper part.
+        multiply_adds: Fraction of the trunk's multiply-adds in the upper part.
     """
 
     name: str
@@ -50,12 +50,12 @@ class Cut:
 
     @property
     def bytes(self) -> int:
-        """What one image and view takes on the disk, in float16."""
+        """Size of one activation on disk, in bytes: one image, one view, float16."""
         return BYTES_PER_VALUE * torch.Size(self.shape).numel()
 
 
 class Part(nn.Module):
-    """A part of a traced network. Its tensors are those of the network, under the same names."""
+    """Part of a traced network; it shares the network's tensors, under the same names."""
 
     def __init__(self, network: nn.Module, *, training: fx.Graph, evaluation: fx.Graph) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class Part(nn.Module):
             for node in graph.nodes:
                 if node.op in ("call_module", "get_attr"):
                     _share(network, self, str(node.target))
-        # fx writes each graph as a function of the module that holds the layers; any holder will do.
+        # fx compiles each graph to a function of a module with these layers.
         self._run = {
             mode: type(fx.GraphModule(self, graph)).forward
             for mode, graph in ((True, training), (False, evaluation))
@@ -71,17 +71,17 @@ class Part(nn.Module):
         self.training = network.training
 
     def forward(self, value: Tensor) -> Tensor:
-        """The output of the part for its one input."""
+        """Return the output of the part for its single input."""
         output: Tensor = self._run[self.training](self, value)
         return output
 
 
 class LowerPart(nn.Module):
-    """Images to what crosses the cut.
+    """Lower part of a cut trunk: images to activations.
 
     Attributes:
-        trunk: The preparation of images, and the identity, of the trunk that was cut; it has no layers.
-        cut: The name of the cut.
+        trunk: Input preparation and identity of the cut trunk, without layers.
+        cut: Name of the cut.
     """
 
     def __init__(self, trunk: Trunk, part: Part, *, cut: str) -> None:
@@ -99,42 +99,42 @@ class LowerPart(nn.Module):
         self.training = part.training
 
     def forward(self, images: Tensor) -> Tensor:
-        """Activations (B x ...) of images (B x C x H x W)."""
+        """Return the activations (B x ...) of images (B x C x H x W)."""
         activations: Tensor = self.part(self.trunk.prepare(images))
         return activations
 
 
-def split(trunk: Trunk, name: str) -> tuple[LowerPart, Trunk]:
-    """The part of ``trunk`` before module ``name``, and the rest as a trunk that takes activations.
+def split_at_cut(trunk: Trunk, name: str) -> tuple[LowerPart, Trunk]:
+    """Return the part of ``trunk`` before module ``name``, and the rest as a trunk on activations.
 
-    Both share their tensors with ``trunk``; the rest's keep their names, so its state dict is a part of that
-    of the whole trunk.
+    Both share their tensors with ``trunk``. Names of tensors are kept, so the state dict of the upper part is
+    a subset of that of the whole trunk.
 
     Example:
         >>> from levelfield import models
         >>> trunk = models.create_trunk("conv4", in_channels=1, width=8).eval()
-        >>> lower, upper = split(trunk, "2")
+        >>> lower, upper = split_at_cut(trunk, "2")
         >>> images = torch.rand(2, 1, 32, 32)
         >>> lower(images).shape, torch.equal(upper(lower(images)), trunk(images))
         (torch.Size([2, 8, 8, 8]), True)
     """
     network = trunk.network
     if name not in dict(network.named_modules()) or not name:
-        raise UsageError(_no_such_cut(trunk, name))
-    around = {name.rsplit(".", depth)[0] for depth in range(1, name.count(".") + 1)}
+        raise UsageError(_unknown_cut_message(trunk, name))
+    parents = {name.rsplit(".", depth)[0] for depth in range(1, name.count(".") + 1)}
     graphs = {}
     for training in (True, False):
         try:
-            with mode_of(network, training=training):
-                traced = Tracer(around).traced(network)
-        except Exception as error:  # forward() on placeholders can raise anything
+            with temporary_mode(network, training=training):
+                traced = BlockTracer(parents).trace_network(network)
+        except Exception as error:  # forward() on proxies can raise anything
             first = (str(error).splitlines() or [type(error).__name__])[0]
             reason = f"its forward pass cannot be traced ({first})"
-            raise UsageError(_refusal(trunk, name, reason)) from error
-        obstacle = obstacle_to(traced, name, network)
+            raise UsageError(_impossible_cut_message(trunk, name, reason)) from error
+        obstacle = cut_obstacle(traced, name, network)
         if obstacle is not None:
-            raise UsageError(_refusal(trunk, name, obstacle))
-        graphs[training] = divide(traced.graph, traced.entries[name])
+            raise UsageError(_impossible_cut_message(trunk, name, obstacle))
+        graphs[training] = split_graph(traced.graph, traced.entries[name])
     lower, upper = (
         Part(network, training=graphs[True][side], evaluation=graphs[False][side]) for side in (0, 1)
     )
@@ -149,24 +149,24 @@ def split(trunk: Trunk, name: str) -> tuple[LowerPart, Trunk]:
 
 @contextmanager
 def _without_gradients(network: nn.Module) -> Iterator[None]:
-    """No parameter asks for a gradient: torch's counter trips over tokens that do."""
-    learning = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    """Disable the gradients of all parameters for a while: torch's FLOP counter fails on some of them."""
+    trainable = [parameter for parameter in network.parameters() if parameter.requires_grad]
     try:
-        for parameter in learning:
+        for parameter in trainable:
             parameter.requires_grad_(False)
         yield
     finally:
-        for parameter in learning:
+        for parameter in trainable:
             parameter.requires_grad_(True)
 
 
 def list_cuts(trunk: Trunk, *, image_size: int, channels: int = 3) -> list[Cut]:
-    """The cuts between the stages and blocks of ``trunk``, from the input to the output.
+    """Return the cuts between the stages and blocks of ``trunk``, from the input to the output.
 
-    Of several cuts that leave the same parameters to train, only the last is listed: it costs least.
+    Of several cuts with the same trained parameters only the last is listed: it costs least.
 
     Raises:
-        UsageError: The trunk does not take such images.
+        UsageError: The trunk does not accept images of this size.
 
     Example:
         >>> from levelfield import models
@@ -179,15 +179,15 @@ def list_cuts(trunk: Trunk, *, image_size: int, channels: int = 3) -> list[Cut]:
     if traced is None:
         return []
     image = trunk.prepare(torch.zeros(1, channels, image_size, image_size))
-    cost = Cost(network, traced.graph)
+    cost = CostInterpreter(network, traced.graph)
     try:
-        with mode_of(network, training=False), _without_gradients(network):
+        with temporary_mode(network, training=False), _without_gradients(network):
             cost.run(image)
     except Exception as error:  # forward() can raise anything
         wanted = f"images of {channels} x {image_size} x {image_size}"
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UsageError(
-            f"trunk {trunk.name} does not take {wanted} ({first}); give --size, if it takes others"
+            f"trunk {trunk.name} does not accept {wanted} ({first}); give another --size"
         ) from error
     total = sum(parameter.numel() for parameter in network.parameters())
     cuts: dict[int, Cut] = {}
@@ -203,20 +203,20 @@ def list_cuts(trunk: Trunk, *, image_size: int, channels: int = 3) -> list[Cut]:
     return [cut for trained, cut in cuts.items() if trained]
 
 
-def _no_such_cut(trunk: Trunk, name: str) -> str:
+def _unknown_cut_message(trunk: Trunk, name: str) -> str:
     traced = trace_blocks(trunk.network)
     names = list(possible_cuts(traced, trunk.network).values()) if traced else []
-    known = f"; `levelfield ls cuts {trunk.name}` lists them" if names else ""
-    return f'trunk {trunk.name} has no module "{name}" to be cut at{did_you_mean(name, names)}{known}'
+    known = f"; `levelfield ls cuts {trunk.name}` lists its cuts" if names else ""
+    return f'trunk {trunk.name} has no module "{name}"{did_you_mean(name, names)}{known}'
 
 
-def _refusal(trunk: Trunk, name: str, reason: str) -> str:
-    listed = f"`levelfield ls cuts {trunk.name}` lists where it can be"
+def _impossible_cut_message(trunk: Trunk, name: str, reason: str) -> str:
+    listed = f"`levelfield ls cuts {trunk.name}` lists its cuts"
     return f"trunk {trunk.name} cannot be cut at {name}: {reason}; {listed}"
 
 
 def _share(source: nn.Module, target: nn.Module, path: str) -> None:
-    """Give ``target`` the module or tensor that ``source`` has under ``path``, under the same path."""
+    """Add the module or tensor at ``path`` of ``source`` to ``target``, under the same path."""
     *parents, name = path.split(".")
     for parent in parents:
         source = getattr(source, parent)

@@ -1,4 +1,4 @@
-"""A trunk, its pooling and a head together."""
+"""Embedder: trunk, pooling and head."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from levelfield.errors import UsageError, did_you_mean
+from levelfield.core.errors import UsageError, did_you_mean
 from levelfield.models._heads import Head, create_head
 from levelfield.models._pooling import create_pooling
 from levelfield.models._trunk import Trunk
@@ -16,14 +16,14 @@ BatchNormMode = Literal["train", "statistics", "all"]
 
 
 class Embedder(nn.Module):
-    """Images to embeddings: ``project(features(images))``.
+    """Network from images to embeddings: ``project(features(images))``.
 
     Attributes:
-        trunk: The network; its BatchNorm layers behave as ``freeze_bn`` says, also after ``train()``.
-        pooling: From maps to vectors.
+        trunk: Trunk; its BatchNorm layers follow ``freeze_bn``, also after ``train()``.
+        pooling: Module from maps to vectors.
         head: Projection and L2 norm.
-        freeze_bn: "train" leaves BatchNorm as it is; "statistics" keeps its running mean and variance as
-            they were and uses them in training too; "all" also keeps its scale and shift as they were.
+        freeze_bn: "train" trains BatchNorm as usual. "statistics" freezes the running mean and variance and
+            uses them in training too. "all" also freezes scale and shift.
     """
 
     def __init__(
@@ -41,26 +41,26 @@ class Embedder(nn.Module):
 
     @property
     def size(self) -> int:
-        """D, the width of the embeddings."""
+        """Embedding size D."""
         return self.head.size
 
     def features(self, images: Tensor) -> Tensor:
-        """Pooled features (B x F) of images (B x C x H x W)."""
+        """Return the pooled features (B x F) of images (B x C x H x W)."""
         maps: Tensor = self.trunk(images)
         pooled: Tensor = self.pooling(maps)
         return pooled
 
     def project(self, features: Tensor) -> Tensor:
-        """Embeddings (B x D) of pooled features (B x F)."""
+        """Return the embeddings (B x D) of pooled features (B x F)."""
         embeddings: Tensor = self.head(features)
         return embeddings
 
     def forward(self, images: Tensor) -> Tensor:
-        """Embeddings (B x D) of images (B x C x H x W)."""
+        """Return the embeddings (B x D) of images (B x C x H x W)."""
         return self.project(self.features(images))
 
     def train(self, mode: bool = True) -> Embedder:
-        """Switch to training mode, except for BatchNorm layers that are frozen."""
+        """Set training mode, except for frozen BatchNorm layers."""
         super().train(mode)
         if self.freeze_bn != "train":
             for layer in self.batch_norms():
@@ -68,9 +68,9 @@ class Embedder(nn.Module):
         return self
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        """What learns, by name of the group that may have a learning rate of its own.
+        """Return the trainable parameters by group; groups may have different learning rates.
 
-        The parameters of the pooling (GeM's power) count with the head.
+        Parameters of the pooling (the power of GeM) belong to the head.
         """
         return {
             "trunk": [p for p in self.trunk.parameters() if p.requires_grad],
@@ -78,11 +78,11 @@ class Embedder(nn.Module):
         }
 
     def batch_norms(self) -> list[_BatchNorm]:
-        """The BatchNorm layers of the trunk."""
+        """Return the BatchNorm layers of the trunk."""
         return [layer for layer in self.trunk.modules() if isinstance(layer, _BatchNorm)]
 
 
-def build(
+def create_embedder(
     *,
     trunk: Trunk,
     pooling: str = "avg",
@@ -93,29 +93,30 @@ def build(
     hidden: int | None = None,
     seed: int = 0,
 ) -> Embedder:
-    """An embedder on top of ``trunk``.
+    """Return an embedder on top of ``trunk``.
 
     Args:
-        trunk: From :func:`levelfield.models.create_trunk`.
-        pooling: "avg", "max", "avg+max" or "gem"; a trunk that pools by itself takes only "avg".
+        trunk: Trunk from :func:`levelfield.models.create_trunk`.
+        pooling: "avg", "max", "avg+max" or "gem"; a trunk that pools by itself allows only "avg".
         head: "linear", "mlp" or "none"; see :func:`levelfield.models.create_head`.
-        size: D, the width of the embeddings.
+        size: Embedding size D.
         normalize: Whether embeddings have unit length.
         freeze_bn: "train", "statistics" or "all"; see :class:`Embedder`.
-        hidden: The width of an MLP head's hidden layer.
-        seed: Of the head's initialisation.
+        hidden: Width of the hidden layer of an MLP head.
+        seed: Seed of the head's initialization.
 
     Example:
         >>> import torch
         >>> from levelfield import models
-        >>> embedder = models.build(trunk=models.create_trunk("conv4", in_channels=1, width=8), size=16)
+        >>> trunk = models.create_trunk("conv4", in_channels=1, width=8)
+        >>> embedder = models.create_embedder(trunk=trunk, size=16)
         >>> embedder(torch.rand(3, 1, 32, 32)).shape
         torch.Size([3, 16])
     """
     if freeze_bn not in get_args(BatchNormMode):
         raise UsageError(f'unknown freeze_bn "{freeze_bn}"{did_you_mean(freeze_bn, get_args(BatchNormMode))}')
     if not trunk.spatial and pooling != "avg":
-        raise UsageError(f'trunk {trunk.name} pools by itself; pooling "{pooling}" must be left at "avg"')
+        raise UsageError(f'trunk {trunk.name} pools by itself; set pooling to "avg" instead of "{pooling}"')
     return Embedder(
         trunk,
         create_pooling(pooling) if trunk.spatial else nn.Identity(),

@@ -1,7 +1,7 @@
-"""One file of features in shards, each with a checksum, and a manifest that is replaced as a whole.
+"""Feature file: shards with checksums, and a manifest that is replaced atomically.
 
-Another process may have the file mapped. So a shard that is sound is never written again, the file is never
-cut, and a file whose manifest is lost is left to those who have it mapped: a new one takes its name.
+Another process may have the file mapped. So valid shards are never written again and the file is never
+truncated. A file without a manifest is unlinked, and a new file is created under its name.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from levelfield.errors import RunError
-from levelfield.files import disk_errors, read_json, write_json
+from levelfield.core.errors import RunError
+from levelfield.core.files import read_json, wrap_disk_errors, write_json
 from levelfield.records import FeatureIdentity
 
 SHARD_ROWS = 512
-REMEDY = "make room, or let LEVELFIELD_CACHE name another folder"
+REMEDY = "free some space, or set LEVELFIELD_CACHE to another directory"
 
 
 @dataclass(frozen=True)
-class Shape:
-    """The file holds views x rows x item numbers, in that order.
+class FeatureShape:
+    """Shape of a feature file: views x rows x item, in that order.
 
     Attributes:
-        views: How many views there are, the plain one included.
-        rows: How many images there are.
-        item: The shape of one image's features: (F,), or that of an activation.
-        dtype: Of each number, "float32" or "float16".
+        views: Number of views, including view 0.
+        rows: Number of images.
+        item: Shape of one image's features: (F,), or the shape of an activation.
+        dtype: "float32" or "float16".
     """
 
     views: int
@@ -41,27 +41,27 @@ class Shape:
 
     @property
     def item_bytes(self) -> int:
-        """The size of one image's features in one view."""
+        """Size of one image's features in one view, in bytes."""
         return math.prod(self.item) * np.dtype(self.dtype).itemsize
 
     @property
     def bytes(self) -> int:
-        """The size of the whole file."""
+        """Size of the whole file, in bytes."""
         return self.views * self.rows * self.item_bytes
 
 
 class FeatureFile:
-    """Features on disk; what is not there, or not what its checksum says, is ``missing``.
+    """Features on disk; shards that do not exist or do not match their checksum are ``missing``.
 
-    Open and write it only while you hold the folder's lock.
+    Hold the lock of the directory while you open or write it.
 
     Attributes:
-        path: The file with the numbers and nothing else.
+        path: File with the numbers.
     """
 
-    def __init__(self, folder: Path, *, shape: Shape, identity: FeatureIdentity) -> None:
-        self.path = folder / f"features.{shape.dtype.replace('float', 'f')}"
-        self._manifest = folder / "manifest.json"
+    def __init__(self, directory: Path, *, shape: FeatureShape, identity: FeatureIdentity) -> None:
+        self.path = directory / f"features.{shape.dtype.replace('float', 'f')}"
+        self._manifest = directory / "manifest.json"
         self._shape = shape
         self._contents = {
             "identity": identity.model_dump(mode="json"),
@@ -69,12 +69,12 @@ class FeatureFile:
         }
         checksums = self._read_checksums()
         if checksums is None:
-            with disk_errors(self.path, remedy=REMEDY):
+            with wrap_disk_errors(self.path, remedy=REMEDY):
                 self.path.unlink(missing_ok=True)
         self._checksums = checksums or {}
 
     def missing(self) -> list[tuple[int, int, int]]:
-        """The shards (view, first row, row after the last) that are still to be written, in order."""
+        """Return the shards to write as (view, first row, row after the last), in order."""
         shards = [
             (view, start, min(start + SHARD_ROWS, self._shape.rows))
             for view in range(self._shape.views)
@@ -82,20 +82,20 @@ class FeatureFile:
         ]
         if not self.path.exists():
             return shards
-        with disk_errors(self.path, remedy=REMEDY), self.path.open("rb") as file:
-            return [shard for shard in shards if not self._is_sound(file.fileno(), *shard)]
+        with wrap_disk_errors(self.path, remedy=REMEDY), self.path.open("rb") as file:
+            return [shard for shard in shards if not self._is_valid(file.fileno(), *shard)]
 
     def write(self, view: int, start: int, features: Tensor) -> None:
-        """Write one shard of features (n x item): first the numbers, then their checksum."""
+        """Write one shard of features (n x item): first the numbers, then the checksum."""
         data = features.numpy().astype(np.dtype(self._shape.dtype).newbyteorder("<")).tobytes()
-        with disk_errors(self.path, remedy=REMEDY):
+        with wrap_disk_errors(self.path, remedy=REMEDY):
             self._write_numbers(data, self._offset(view, start))
         self._checksums[_shard_name(view, start)] = hashlib.sha256(data).hexdigest()
         manifest = {**self._contents, "shard_rows": SHARD_ROWS, "sha256": self._checksums}
         write_json(self._manifest, manifest, remedy=REMEDY)
 
     def _write_numbers(self, data: bytes, offset: int) -> None:
-        # Through the file, not through a map of it: a full disk is then an error and not a crash.
+        # Not through a memory map: a full disk would crash the process instead of raising.
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o666)
         try:
             written = 0
@@ -105,7 +105,7 @@ class FeatureFile:
         finally:
             os.close(descriptor)
 
-    def _is_sound(self, descriptor: int, view: int, start: int, stop: int) -> bool:
+    def _is_valid(self, descriptor: int, view: int, start: int, stop: int) -> bool:
         expected = self._checksums.get(_shard_name(view, start))
         if expected is None:
             return False
@@ -117,10 +117,10 @@ class FeatureFile:
         return (view * self._shape.rows + start) * self._shape.item_bytes
 
     def _read_checksums(self) -> dict[str, str] | None:
-        """The checksums of the shards; None if the manifest is missing or damaged.
+        """Return the checksums of the shards; None if the manifest is missing or damaged.
 
         Raises:
-            RunError: The folder is about other features than its name says.
+            RunError: The manifest describes other features than the directory name.
         """
         try:
             manifest = read_json(self._manifest)
@@ -133,8 +133,8 @@ class FeatureFile:
             return None
         if {key: manifest.get(key) for key in self._contents} != self._contents:
             raise RunError(
-                f"{self._manifest} is about other features than its folder's name says; "
-                "delete that folder and give the same command again"
+                f"{self._manifest} describes other features than the name of its directory; "
+                "delete the directory and run the same command again"
             )
         return dict(checksums)
 

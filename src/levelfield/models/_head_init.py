@@ -1,6 +1,6 @@
-"""Where a head starts: at random, or at directions fitted to features of the training images.
+"""Initialization of heads: random, or fitted to features of the training images.
 
-All of this is computed in float64 and with fixed signs, so that the same features give the same head.
+Everything is computed in float64 and with fixed signs, so that the same features give the same head.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from levelfield.errors import UsageError, did_you_mean
+from levelfield.core.errors import UsageError, did_you_mean
+from levelfield.core.seeds import torch_generator
 from levelfield.models._heads import Head
-from levelfield.seeds import torch_generator
 
 HeadInit = Literal["random", "pca", "whitening", "orthogonal"]
 
-# Variances below this share of the largest count as this share: whitening would blow up noise.
+# Smallest variance as a fraction of the largest; without it whitening would amplify noise.
 WHITENING_FLOOR = 1e-4
 
 
 @dataclass(frozen=True)
-class Directions:
-    """The principal directions of features, in float64.
+class PrincipalDirections:
+    """Principal directions of features, in float64.
 
     Attributes:
-        mean: Of the features, F.
-        axes: R x F, orthonormal, in falling order of variance; R is the rank of the centred features.
-        variances: R, the variance along each axis.
+        mean: Mean of the features, F.
+        axes: R x F, orthonormal, in descending order of variance; R is the rank of the centered features.
+        variances: Variance along each axis, R.
     """
 
     mean: Tensor
@@ -36,11 +36,10 @@ class Directions:
     variances: Tensor
 
 
-def principal_directions(features: Tensor, *, at_most: int | None = None) -> Directions:
-    """The principal directions of features (N x F), or the first ``at_most`` of them.
+def principal_directions(features: Tensor, *, at_most: int | None = None) -> PrincipalDirections:
+    """Return the principal directions of features (N x F), or the first ``at_most`` of them.
 
-    The largest coordinate of each axis is positive: a direction is as good as its opposite, and every machine
-    must give the same one.
+    The largest coordinate of each axis is positive, so that the sign is the same on every machine.
 
     Example:
         >>> found = principal_directions(torch.tensor([[0.0, 1.0], [0.0, 3.0], [0.0, 5.0]]))
@@ -49,34 +48,34 @@ def principal_directions(features: Tensor, *, at_most: int | None = None) -> Dir
     """
     exact = features.double()
     mean = exact.mean(0)
-    centred = exact - mean
-    values, vectors = torch.linalg.eigh(centred.T @ centred)  # in rising order
+    centered = exact - mean
+    values, vectors = torch.linalg.eigh(centered.T @ centered)  # in ascending order
     values, axes = values.flip(0), vectors.flip(1).T
     noise = values[0].clamp(min=0) * torch.finfo(torch.float64).eps * max(features.shape)
     rank = int((values > noise).sum())
     rank = rank if at_most is None else min(rank, at_most)
-    axes = axes[:rank].clone()  # not a view of all of them, which would stay in memory
+    axes = axes[:rank].clone()  # a view would keep all axes in memory
     peaks = axes.gather(1, axes.abs().argmax(1, keepdim=True)) if rank else axes
-    return Directions(mean, axes * peaks.sign(), values[:rank] / max(len(features) - 1, 1))
+    return PrincipalDirections(mean, axes * peaks.sign(), values[:rank] / max(len(features) - 1, 1))
 
 
-def start_head(head: Head, directions: Directions, *, init: str, seed: int = 0) -> None:
-    """Give the projection of ``head`` its first weights; "random" leaves those that it has.
+def init_head(head: Head, directions: PrincipalDirections, *, init: str, seed: int = 0) -> None:
+    """Initialize the projection of ``head``; "random" keeps its current weights.
 
-    - "pca": the directions of largest variance. The head then gives what PCA gives.
-    - "whitening": the same, each divided by the deviation along it.
-    - "orthogonal": directions at right angles to each other, drawn from ``seed``.
+    - "pca": the directions of largest variance; the head then computes the PCA.
+    - "whitening": the same, each divided by the standard deviation along it.
+    - "orthogonal": random orthogonal directions, drawn from ``seed``.
 
-    The bias takes off the mean of the features. Where the features span fewer directions than the head is
-    wide, random ones at right angles to them complete the basis; where the head is wider than the features,
-    the whole basis is turned into the wider space, which changes no distance. An MLP head starts as the same
-    linear function, by pairs of hidden units: x = relu(x) - relu(-x).
+    The bias subtracts the mean of the features. If the features span fewer directions than the head is wide,
+    random orthogonal directions complete the basis. If the head is wider than the features, the basis is
+    rotated into the wider space, which keeps all distances. An MLP head starts as the same linear function,
+    by pairs of hidden units: x = relu(x) - relu(-x).
 
     Example:
         >>> from levelfield.models import create_head
         >>> features = torch.tensor([[0.0, 1.0], [0.0, 3.0], [0.0, 5.0]])
         >>> head = create_head("linear", num_features=2, size=1, normalize=False)
-        >>> start_head(head, principal_directions(features), init="pca")
+        >>> init_head(head, principal_directions(features), init="pca")
         >>> head(torch.tensor([[7.0, 4.0]])).item()
         1.0
     """
@@ -84,8 +83,8 @@ def start_head(head: Head, directions: Directions, *, init: str, seed: int = 0) 
         raise UsageError(f'unknown head.init "{init}"{did_you_mean(init, get_args(HeadInit))}')
     if init == "random":
         return
-    check_init(head, init)
-    weight = _rows(directions, init=init, size=head.size, seed=seed)
+    check_head_init(head, init)
+    weight = _projection_weight(directions, init=init, size=head.size, seed=seed)
     bias = -weight @ directions.mean
     with torch.no_grad():
         if isinstance(head.projection, nn.Linear):
@@ -102,35 +101,35 @@ def start_head(head: Head, directions: Directions, *, init: str, seed: int = 0) 
         last.bias.zero_()
 
 
-def check_init(head: Head, init: str) -> None:
-    """Refuse a start that the head cannot make."""
+def check_head_init(head: Head, init: str) -> None:
+    """Raise UsageError if ``init`` is not possible for ``head``."""
     if init == "random" or isinstance(head.projection, nn.Linear):
         return
     if isinstance(head.projection, nn.Identity):
         raise UsageError(
-            f"head.init {init} needs a projection, and head.kind none has none; set head.init to random"
+            f"head.init {init} needs a projection, but head.kind is none; set head.init to random"
         )
     hidden = _mlp_layers(head)[0].out_features
     if hidden < 2 * head.size:
         raise UsageError(
-            f"head.init {init} of an MLP head needs twice as many hidden units as head.size {head.size}, and "
-            f"there are {hidden}; choose a smaller size, or head.init random"
+            f"head.init {init} of an MLP head needs twice as many hidden units as head.size {head.size}, but "
+            f"there are {hidden}; set a smaller head.size, or set head.init to random"
         )
 
 
 def _mlp_layers(head: Head) -> tuple[nn.Linear, nn.Linear]:
-    """The two linear layers of an MLP head."""
+    """Return the two linear layers of an MLP head."""
     first, last = (layer for layer in head.projection.children() if isinstance(layer, nn.Linear))
     return first, last
 
 
-def _rows(directions: Directions, *, init: str, size: int, seed: int) -> Tensor:
-    """The weights (size x F) of a linear projection."""
+def _projection_weight(directions: PrincipalDirections, *, init: str, size: int, seed: int) -> Tensor:
+    """Return the weights (size x F) of a linear projection."""
     width = len(directions.mean)
     if init == "orthogonal":
-        basis = _completed(directions.axes[:0], min(size, width), seed=seed)
+        basis = _complete_basis(directions.axes[:0], min(size, width), seed=seed)
     else:
-        basis = _completed(directions.axes, min(size, width), seed=seed)
+        basis = _complete_basis(directions.axes, min(size, width), seed=seed)
         if init == "whitening" and len(directions.variances):
             floor = directions.variances[0] * WHITENING_FLOOR
             variances = torch.full((len(basis),), float(floor), dtype=torch.float64)
@@ -138,13 +137,13 @@ def _rows(directions: Directions, *, init: str, size: int, seed: int) -> Tensor:
             variances[:known] = directions.variances[:known].clamp(min=float(floor))
             basis = basis / variances.sqrt()[:, None]
     if size > width:
-        turn = _completed(basis.new_zeros(0, size), width, seed=seed)
-        basis = turn.T @ basis
+        rotation = _complete_basis(basis.new_zeros(0, size), width, seed=seed)
+        basis = rotation.T @ basis
     return basis
 
 
-def _completed(axes: Tensor, count: int, *, seed: int) -> Tensor:
-    """The first ``count`` of ``axes`` (R x F), with random rows at right angles where there are too few."""
+def _complete_basis(axes: Tensor, count: int, *, seed: int) -> Tensor:
+    """Return the first ``count`` of ``axes`` (R x F), completed with random orthogonal rows."""
     axes = axes[:count]
     lacking = count - len(axes)
     if not lacking:

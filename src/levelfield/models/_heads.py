@@ -1,4 +1,4 @@
-"""From pooled features (B x F) to embeddings (B x D)."""
+"""Heads: pooled features (B x F) to embeddings (B x D)."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from levelfield.errors import UsageError, did_you_mean
-from levelfield.models._trunk import positive
-from levelfield.seeds import seed_for
+from levelfield.core.errors import UsageError, did_you_mean
+from levelfield.core.seeds import seed_for
+from levelfield.models._trunk import check_positive
 
 HeadKind = Literal["linear", "none", "mlp"]
-SHORTEST = 1e-12  # what counts as the norm of shorter embeddings, as in torch.nn.functional.normalize
+MIN_NORM = 1e-12  # lower limit of norms, as in torch.nn.functional.normalize
 
 
 class Head(nn.Module):
-    """A projection followed, if ``normalize``, by division by the L2 norm.
+    """Projection, followed by L2 normalization if ``normalize``.
 
     Attributes:
-        size: D, the width of the embeddings.
+        size: Embedding size D.
     """
 
     def __init__(self, projection: nn.Module, *, size: int, normalize: bool = True) -> None:
@@ -31,15 +31,17 @@ class Head(nn.Module):
         self.normalize = normalize
 
     def forward(self, features: Tensor) -> Tensor:
-        """B x F to B x D."""
-        if self._learns_quickly(features):
-            quick: Tensor = _LinearUnit.apply(features, self.projection.weight, self.projection.bias)
-            return quick
+        """Return the embeddings (B x D) of features (B x F)."""
+        if self._can_use_fused_layer(features):
+            fused: Tensor = _FusedNormalizedLinear.apply(
+                features, self.projection.weight, self.projection.bias
+            )
+            return fused
         embeddings: Tensor = self.projection(features)
         return F.normalize(embeddings, dim=-1) if self.normalize else embeddings
 
-    def _learns_quickly(self, features: Tensor) -> bool:
-        """Whether this is a training step of a normalised linear head, in plain float32 or float64."""
+    def _can_use_fused_layer(self, features: Tensor) -> bool:
+        """Return whether this is a training step of a normalized linear head, without autocast or compile."""
         return (
             self.training
             and self.normalize
@@ -52,17 +54,17 @@ class Head(nn.Module):
         )
 
 
-class _LinearUnit(torch.autograd.Function):
-    """A linear layer and the division by the L2 norm, in one step.
+class _FusedNormalizedLinear(torch.autograd.Function):
+    """Linear layer and L2 normalization in one operation.
 
-    Training a head from kept features does little else. Autograd's own backward pass makes the gradient of
-    the weights transposed and copies it, and takes a dozen steps for the norm.
+    Most time of head training from cached features is spent here. Autograd's backward pass is slower: it
+    computes the weight gradient transposed and copies it, and needs a dozen operations for the norm.
     """
 
     @staticmethod
     def forward(ctx: Any, features: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         outputs = torch.addmm(bias, features, weight.t())
-        norms = torch.linalg.vector_norm(outputs, dim=1, keepdim=True).clamp_(min=SHORTEST)
+        norms = torch.linalg.vector_norm(outputs, dim=1, keepdim=True).clamp_(min=MIN_NORM)
         embeddings = outputs.div_(norms)
         ctx.save_for_backward(features, weight, embeddings, norms)
         return embeddings
@@ -73,8 +75,8 @@ class _LinearUnit(torch.autograd.Function):
         features, weight, embeddings, norms = ctx.saved_tensors
         along = (gradient * embeddings).sum(1, keepdim=True)
         across = torch.addcmul(gradient, embeddings, along, value=-1).div_(norms)
-        of_features = across @ weight if ctx.needs_input_grad[0] else None
-        return of_features, across.t() @ features, across.sum(0)
+        features_gradient = across @ weight if ctx.needs_input_grad[0] else None
+        return features_gradient, across.t() @ features, across.sum(0)
 
 
 def create_head(
@@ -86,29 +88,29 @@ def create_head(
     hidden: int | None = None,
     seed: int = 0,
 ) -> Head:
-    """A head on features of width ``num_features``.
+    """Return a head on features of width ``num_features``.
 
     Args:
-        kind: "linear"; "mlp" (one hidden layer with ReLU); or "none", which keeps the features as they are
-            and disregards ``size``.
-        num_features: F, the width of the features.
-        size: D, the width of the embeddings.
+        kind: "linear"; "mlp" (one hidden layer with ReLU); or "none", which returns the features unchanged
+            and ignores ``size``.
+        num_features: Feature size F.
+        size: Embedding size D.
         normalize: Whether embeddings have unit length.
-        hidden: The width of the MLP's hidden layer; F if None.
-        seed: Of the initialisation. The global random state is neither read nor changed.
+        hidden: Width of the hidden layer of the MLP. Defaults to F.
+        seed: Seed of the initialization. The global random state is neither read nor changed.
 
     Example:
         >>> create_head("linear", num_features=8, size=4)(torch.ones(2, 8)).norm(dim=1)
         tensor([1., 1.], grad_fn=...)
     """
-    positive("head", "size", size)
+    check_positive("head", "size", size)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed_for("head", kind, seed))
         match kind:
             case "linear":
                 projection: nn.Module = nn.Linear(num_features, size)
             case "mlp":
-                middle = positive("head mlp", "hidden", hidden or num_features)
+                middle = check_positive("head mlp", "hidden", hidden or num_features)
                 projection = nn.Sequential(
                     nn.Linear(num_features, middle), nn.ReLU(inplace=True), nn.Linear(middle, size)
                 )

@@ -1,15 +1,15 @@
-"""From feature maps (B x F x h x w) to vectors (B x F)."""
+"""Pooling: feature maps (B x F x h x w) to vectors (B x F)."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
-from levelfield.errors import UsageError, did_you_mean
+from levelfield.core.errors import UsageError, did_you_mean
 
 
 class Average(nn.Module):
-    """The mean over all places.
+    """Mean over all positions.
 
     Example:
         >>> Average()(torch.tensor([[[[1.0, 3.0]]]]))
@@ -17,12 +17,12 @@ class Average(nn.Module):
     """
 
     def forward(self, maps: Tensor) -> Tensor:
-        """B x F x h x w to B x F."""
+        """Return the pooled vectors (B x F) of maps (B x F x h x w)."""
         return maps.mean((2, 3))
 
 
 class Maximum(nn.Module):
-    """The largest value over all places.
+    """Maximum over all positions.
 
     Example:
         >>> Maximum()(torch.tensor([[[[1.0, 3.0]]]]))
@@ -30,12 +30,12 @@ class Maximum(nn.Module):
     """
 
     def forward(self, maps: Tensor) -> Tensor:
-        """B x F x h x w to B x F."""
+        """Return the pooled vectors (B x F) of maps (B x F x h x w)."""
         return maps.amax((2, 3))
 
 
 class AverageAndMaximum(nn.Module):
-    """The sum of mean and maximum: the undeclared trick of one paper's code.
+    """Sum of mean and maximum: an undocumented trick in the code of one paper.
 
     Example:
         >>> AverageAndMaximum()(torch.tensor([[[[1.0, 3.0]]]]))
@@ -43,12 +43,12 @@ class AverageAndMaximum(nn.Module):
     """
 
     def forward(self, maps: Tensor) -> Tensor:
-        """B x F x h x w to B x F."""
+        """Return the pooled vectors (B x F) of maps (B x F x h x w)."""
         return maps.mean((2, 3)) + maps.amax((2, 3))
 
 
 class GeneralizedMean(nn.Module):
-    """GeM: the p-norm mean with a learnt p; 1 is the average, infinity the maximum.
+    """GeM: generalized mean with a learned power; 1 is the average, infinity the maximum.
 
     Example:
         >>> pool = GeneralizedMean(power=1.0)
@@ -62,7 +62,7 @@ class GeneralizedMean(nn.Module):
         self.floor = floor
 
     def forward(self, maps: Tensor) -> Tensor:
-        """B x F x h x w to B x F; values below ``floor`` count as ``floor``."""
+        """Return the pooled vectors (B x F) of maps (B x F x h x w); values are clamped at ``floor``."""
         return maps.clamp(min=self.floor).pow(self.power).mean((2, 3)).pow(1 / self.power)
 
 
@@ -75,13 +75,13 @@ POOLINGS: dict[str, type[nn.Module]] = {
 
 
 def create_pooling(name: str) -> nn.Module:
-    """The pooling called ``name``: avg, max, avg+max or gem.
+    """Return the pooling called ``name``: avg, max, avg+max or gem.
 
     Example:
         >>> create_pooling("mean")
         Traceback (most recent call last):
         ...
-        levelfield.errors.UsageError: unknown pooling "mean"; choose from avg, avg+max, gem, max
+        levelfield.core.errors.UsageError: unknown pooling "mean"; choose from avg, avg+max, gem, max
     """
     if name.lower() not in POOLINGS:
         raise UsageError(f'unknown pooling "{name}"{did_you_mean(name, POOLINGS)}')

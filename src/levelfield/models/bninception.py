@@ -1,8 +1,8 @@
 """BN-Inception (Inception v2), the trunk of most metric learning papers between 2016 and 2020.
 
-The layer names are those of the widely used weights file ``bn_inception-52deb4733.pth``, which was
-converted from Caffe: hence the flat names, the convolutions with a bias before BatchNorm, the pooling that
-rounds sizes up, and the input of BGR pixels in 0..255.
+The layer names are those of the widely used weights file ``bn_inception-52deb4733.pth``, which was converted
+from Caffe. This explains the flat names, the convolutions with a bias before BatchNorm, the pooling with
+``ceil_mode``, and the input of BGR pixels in 0..255.
 """
 
 from __future__ import annotations
@@ -13,18 +13,20 @@ from typing import Literal
 import torch
 from torch import Tensor, fx, nn
 
-from levelfield.errors import UsageError
+from levelfield.core.errors import UsageError
 from levelfield.models import register
-from levelfield.models._download import fetch
+from levelfield.models._download import download_state
 from levelfield.models._trunk import InputRecipe, StateDict, Trunk
 
 WEIGHTS_URL = "http://data.lip6.fr/cadene/pretrainedmodels/bn_inception-52deb4733.pth"
+# Of the whole file; its name has the first nine digits.
+WEIGHTS_SHA256 = "52deb473314542a5c2f87e9e6f26f4ca42fe863d15f986414dbae8c2dfdd2353"
 CAFFE_INPUT = InputRecipe(mean=(104.0, 117.0, 128.0), std=(1.0, 1.0, 1.0), scale=255.0, bgr=True)
 
 
 @dataclass(frozen=True)
-class Block:
-    """The widths of one inception block; ``ones`` = 0 marks a block that halves the map."""
+class InceptionBlock:
+    """Channel counts of one inception block; ``ones`` = 0 for a block that halves the map."""
 
     name: str
     before: int
@@ -36,26 +38,26 @@ class Block:
 
     @property
     def after(self) -> int:
-        """The width of the block's output; a halving block passes its pooled input through."""
+        """Channels of the output; a halving block includes its pooled input."""
         return self.ones + self.three[1] + self.double[1] + (self.pool_proj or self.before)
 
 
 BLOCKS = (
-    Block("3a", 192, 64, (64, 64), (64, 96), "avg", 32),
-    Block("3b", 256, 64, (64, 96), (64, 96), "avg", 64),
-    Block("3c", 320, 0, (128, 160), (64, 96), "max", 0),
-    Block("4a", 576, 224, (64, 96), (96, 128), "avg", 128),
-    Block("4b", 576, 192, (96, 128), (96, 128), "avg", 128),
-    Block("4c", 576, 160, (128, 160), (128, 160), "avg", 128),
-    Block("4d", 608, 96, (128, 192), (160, 192), "avg", 128),
-    Block("4e", 608, 0, (128, 192), (192, 256), "max", 0),
-    Block("5a", 1056, 352, (192, 320), (160, 224), "avg", 128),
-    Block("5b", 1024, 352, (192, 320), (192, 224), "max", 128),
+    InceptionBlock("3a", 192, 64, (64, 64), (64, 96), "avg", 32),
+    InceptionBlock("3b", 256, 64, (64, 96), (64, 96), "avg", 64),
+    InceptionBlock("3c", 320, 0, (128, 160), (64, 96), "max", 0),
+    InceptionBlock("4a", 576, 224, (64, 96), (96, 128), "avg", 128),
+    InceptionBlock("4b", 576, 192, (96, 128), (96, 128), "avg", 128),
+    InceptionBlock("4c", 576, 160, (128, 160), (128, 160), "avg", 128),
+    InceptionBlock("4d", 608, 96, (128, 192), (160, 192), "avg", 128),
+    InceptionBlock("4e", 608, 0, (128, 192), (192, 256), "max", 0),
+    InceptionBlock("5a", 1056, 352, (192, 320), (160, 224), "avg", 128),
+    InceptionBlock("5b", 1024, 352, (192, 320), (192, 224), "max", 128),
 )
 
 
 class BNInception(nn.Module):
-    """Images (B x C x H x W) to maps (B x 1024 x h x w), a 32nd of the size."""
+    """BN-Inception: images (B x C x H x W) to maps (B x 1024 x H/32 x W/32)."""
 
     def __init__(self, *, in_channels: int = 3) -> None:
         super().__init__()
@@ -66,7 +68,7 @@ class BNInception(nn.Module):
             self._add_block(block)
 
     def forward(self, images: Tensor) -> Tensor:
-        """B x C x H x W to B x 1024 x h x w."""
+        """Return the maps (B x 1024 x h x w) of images (B x C x H x W)."""
         maps = _halve(self._apply_layer("conv1_7x7_s2", images))
         maps = self._apply_layer("conv2_3x3", self._apply_layer("conv2_3x3_reduce", maps))
         maps = _halve(maps)
@@ -78,7 +80,7 @@ class BNInception(nn.Module):
         self.add_module(name, nn.Conv2d(before, after, kernel, stride=stride, padding=kernel // 2))
         self.add_module(f"{name}_bn", nn.BatchNorm2d(after))
 
-    def _add_block(self, block: Block) -> None:
+    def _add_block(self, block: InceptionBlock) -> None:
         name, stride = f"inception_{block.name}", 1 if block.ones else 2
         if block.ones:
             self._add(f"{name}_1x1", block.before, block.ones)
@@ -94,7 +96,7 @@ class BNInception(nn.Module):
         normed: Tensor = getattr(self, f"{name}_bn")(getattr(self, name)(maps))
         return normed.relu_()
 
-    def _apply_block(self, block: Block, maps: Tensor) -> Tensor:
+    def _apply_block(self, block: InceptionBlock, maps: Tensor) -> Tensor:
         name = f"inception_{block.name}"
         branches = [("3x3_reduce", "3x3"), ("double_3x3_reduce", "double_3x3_1", "double_3x3_2")]
         outputs = []
@@ -112,25 +114,25 @@ def _halve(maps: Tensor) -> Tensor:
     return nn.functional.max_pool2d(maps, 3, stride=2, ceil_mode=True)
 
 
-@fx.wrap  # one operation for torch.fx, which cannot follow the check
+@fx.wrap  # torch.fx cannot trace the check, so this is one operation
 def _join_halved(outputs: list[Tensor], maps: Tensor) -> Tensor:
-    """The outputs of a block that halves its maps, and the halved maps themselves."""
+    """Return the concatenated outputs of a halving block and its pooled input."""
     halved = _halve(maps)
     if halved.shape[2:] != outputs[0].shape[2:]:
         raise UsageError(
-            f"bninception: its maps of {maps.shape[2]} x {maps.shape[3]} cannot be halved; take "
+            f"bninception: maps of {maps.shape[2]} x {maps.shape[3]} cannot be halved; use "
             "images whose side is a multiple of 32, or 227"
         )
     return torch.cat([*outputs, halved], 1)
 
 
-def _smooth(block: Block, maps: Tensor) -> Tensor:
+def _smooth(block: InceptionBlock, maps: Tensor) -> Tensor:
     pool = nn.functional.avg_pool2d if block.pool == "avg" else nn.functional.max_pool2d
     return pool(maps, 3, stride=1, padding=1, ceil_mode=True)
 
 
 def _adapt(state: StateDict) -> StateDict:
-    """Drop the classifier; BatchNorm's vectors are stored as 1 x C in the public file."""
+    """Drop the classifier and squeeze BatchNorm vectors, which the public file stores as 1 x C."""
     return {
         key: value.squeeze(0) if "_bn." in key and value.ndim == 2 else value
         for key, value in state.items()
@@ -157,6 +159,6 @@ def bninception(*, in_channels: int = 3) -> Trunk:
         name="bninception",
         num_features=BLOCKS[-1].after,
         inputs=CAFFE_INPUT if in_channels == 3 else InputRecipe(),
-        download=lambda: fetch(WEIGHTS_URL),
+        download=lambda: download_state(WEIGHTS_URL, sha256=WEIGHTS_SHA256),
         adapt=_adapt,
     )

@@ -1,4 +1,4 @@
-"""Conv4: four small convolution blocks, for tiny images and quick experiments."""
+"""Conv4: four small convolution blocks, for small images and fast experiments."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import torch
 from pydantic import Field
 from torch import nn
 
+from levelfield.core.options import Size
 from levelfield.models import register
-from levelfield.models._trunk import Trunk, positive
-from levelfield.options import Size
+from levelfield.models._trunk import Trunk, check_positive
 
 
 @register("conv4", image_size=32)
 def conv4(*, in_channels: Size = 3, width: Annotated[int, Field(le=4096)] = 32) -> Trunk:
     """Four blocks of 3x3 convolution, 2x2 max-pooling, BatchNorm and ReLU; trains in seconds on a CPU.
 
-    The blocks have width/2, width, 2 width and 4 width channels, so that each costs about the same.
-    Pooling comes before BatchNorm because that leaves a quarter of the values to normalise.
+    The blocks have width/2, width, 2 width and 4 width channels; each costs about the same. Pooling is before
+    BatchNorm, so that only a quarter of the values is normalized.
 
     Example:
         >>> conv4(in_channels=1).num_features
         128
     """
-    positive("conv4", "width", width)
+    check_positive("conv4", "width", width)
     channels = (in_channels, max(width // 2, 1), width, 2 * width, 4 * width)
     network = nn.Sequential(*(_block(before, after) for before, after in pairwise(channels)))
     # oneDNN convolutions on a CPU run about 1.5 times as fast in this layout.

@@ -1,11 +1,11 @@
-"""The feature cache: what a frozen network gives, computed once and shared by all runs.
+"""Feature cache: outputs of frozen networks, computed once and shared by all runs.
 
-That is the pooled features of a frozen trunk, or the activations at the cut of a trunk whose upper part is
+The outputs are pooled features of a frozen trunk, or activations at the cut of a trunk whose upper part is
 trained.
 
-A :class:`levelfield.records.FeatureIdentity` holds everything that features depend on; its hash names their
-folder. It is taken from the very objects that features are computed with, so that no caller can name them
-wrongly. Killed at any moment, the computation goes on where it was; a part that is damaged is computed again.
+A :class:`levelfield.records.FeatureIdentity` holds everything that features depend on. Its digest is the name
+of their directory. It is read from the objects that compute the features, so that it cannot be wrong. An
+interrupted computation is resumed, and damaged shards are computed again.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from levelfield.core.errors import RunError, UsageError
+from levelfield.core.files import lock
+from levelfield.core.seeds import torch_generator
 from levelfield.data import Dataset, Images, Rows, transforms
 from levelfield.data.transforms import Transform
-from levelfield.errors import RunError, UsageError
-from levelfield.files import lock
 from levelfield.models._embedder import Embedder
-from levelfield.models._feature_file import REMEDY, FeatureFile, Shape
+from levelfield.models._feature_file import REMEDY, FeatureFile, FeatureShape
 from levelfield.models._weights import fingerprint
-from levelfield.models.extraction import Extractor, FeatureSource, Load, feature_network
+from levelfield.models.extraction import FeatureExtractor, FeatureSource, LoadImages, feature_network
 from levelfield.records import FeatureIdentity, PluginIdentity, feature_id, rows_digest
-from levelfield.seeds import torch_generator
 
 Progress = Callable[[int, int], None]
 
@@ -39,22 +39,22 @@ class FeatureStore:
     """Features (N x F), or activations (N x ...), of each view, read from a memory-mapped file.
 
     Attributes:
-        path: The file.
-        views: How many augmented views there are besides view 0.
-        item: The shape of one image's features.
+        path: Feature file.
+        views: Number of augmented views, besides view 0.
+        item: Shape of one image's features.
     """
 
-    def __init__(self, path: Path, shape: Shape) -> None:
+    def __init__(self, path: Path, shape: FeatureShape) -> None:
         self.path = path
         self._shape = shape
         size = path.stat().st_size if path.exists() else 0
-        if size < shape.bytes:  # reading beyond the end of a mapped file would end the process
+        if size < shape.bytes:  # reading past the end of a mapped file would crash the process
             raise RunError(
                 f"{path} has {size} of {shape.bytes} bytes; "
-                "give the same command again, what is missing is computed"
+                "run the same command again to compute the missing features"
             )
         values = shape.views * shape.rows * math.prod(shape.item)
-        # Not shared: writing to the tensor would not reach the file.
+        # Not shared: writes to the tensor do not change the file.
         mapped = torch.from_file(str(path), shared=False, size=values, dtype=getattr(torch, shape.dtype))
         self._features = mapped.view(shape.views, shape.rows, *shape.item)
         self.views = shape.views - 1
@@ -63,19 +63,19 @@ class FeatureStore:
     def __len__(self) -> int:
         return self._shape.rows
 
-    def __reduce__(self) -> tuple[type[FeatureStore], tuple[Path, Shape]]:
-        return FeatureStore, (self.path, self._shape)  # another process maps the file itself
+    def __reduce__(self) -> tuple[type[FeatureStore], tuple[Path, FeatureShape]]:
+        return FeatureStore, (self.path, self._shape)  # another process maps the file again
 
     def batch(self, rows: Rows | Tensor, view: int = 0) -> Tensor:
-        """The features (B x item) of ``rows``; view 0 is the plain one, 1..views are augmented."""
+        """Return the features (B x item) of ``rows``; view 0 is not augmented, 1..views are."""
         return self._features[view].index_select(0, torch.as_tensor(rows))
 
     def all(self, view: int = 0) -> Tensor:
-        """All features (N x item) of a view, mapped, not read."""
+        """Return all features (N x item) of a view, memory-mapped."""
         return self._features[view]
 
     def augmented(self) -> Tensor:
-        """All features of the augmented views (views x N x item), mapped, not read."""
+        """Return all features of the augmented views (views x N x item), memory-mapped."""
         return self._features[1:]
 
 
@@ -88,29 +88,30 @@ def feature_identity(
     views: int = 0,
     seed: int = 0,
 ) -> FeatureIdentity:
-    """What the features are called that ``cached_features`` gives for the same arguments."""
+    """Return the identity of the features that ``cached_features`` returns for the same arguments."""
     trunk = source.trunk
     if trunk.made_from is None:
         raise UsageError(
-            f"trunk {trunk.name} was not made by levelfield.models.create_trunk, so it is not known which "
-            "options it has and its features cannot be kept; register it and create it by its name"
+            f"trunk {trunk.name} was not created by levelfield.models.create_trunk: its options are unknown "
+            "and its features cannot be cached; register it and create it by its name"
         )
     options = dict(transform_options or {})
     numbers = np.arange(len(dataset)) if dataset.row_numbers is None else dataset.row_numbers
     return FeatureIdentity(
         dataset=dataset.made_from or PluginIdentity(name=dataset.name),
         fingerprint=dataset.fingerprint,
+        content=dataset.content,
         rows=rows_digest(numbers),
         trunk=trunk.made_from,
         inputs=repr(trunk.inputs),
-        weights=_hash_of_network(source),
+        weights=_network_digest(source),
         pooling=repr(source.pooling) if isinstance(source, Embedder) else "",
         cut="" if isinstance(source, Embedder) else source.cut,
         dtype=_dtype(source),
         transform=PluginIdentity(
             name=transform, options=options, source=transforms.registry[transform].source
         ),
-        transform_texts=tuple(_text_of(each) for each in _transforms(transform, options, views=views)),
+        transform_texts=tuple(_stable_repr(each) for each in _transforms(transform, options, views=views)),
         views=views,
         seed=seed if views else 0,
         computed_with=_computed_with(trunk.gain.device),
@@ -118,7 +119,7 @@ def feature_identity(
 
 
 def cached_features(
-    folder: Path,
+    directory: Path,
     *,
     source: FeatureSource,
     dataset: Dataset,
@@ -129,84 +130,84 @@ def cached_features(
     threads: int | None = None,
     progress: Progress = lambda done, total: None,
 ) -> FeatureStore:
-    """The features of a dataset's images, from ``folder`` if they are there, else computed and kept.
+    """Return the features of a dataset's images, from the cache in ``directory`` or computed.
 
     Args:
-        folder: Where all features are kept; each kind has a folder of its own in it.
-        source: An embedder, whose trunk and pooling make the features (kept as float32), or the lower part of
-            a cut trunk, which makes activations (kept as float16).
-        dataset: The images, and no others: the whole dataset, or a part of it from ``select``.
-        transform: The name of a transform. View 0 is its evaluation twin's.
-        transform_options: The transform's options.
-        views: How many further views there are, made by the transform as in training, each from a random
-            stream of its own per image.
-        seed: Of the further views.
-        threads: How many batches are under way at once; the number that PyTorch uses if None.
-        progress: Called with the number of finished images and of all images, counting each view.
+        directory: Feature cache; each identity has its own subdirectory.
+        source: Embedder, whose trunk and pooling compute features (stored as float32), or the lower part of a
+            cut trunk, which computes activations (stored as float16).
+        dataset: Images to compute: the whole dataset, or a part of it from ``select``.
+        transform: Name of a transform. View 0 uses its evaluation transform.
+        transform_options: Options of the transform.
+        views: Number of augmented views besides view 0. They use the training transform, with a separate
+            random stream for each image and view.
+        seed: Seed of the augmented views.
+        threads: Number of batches computed at once. Defaults to the number of threads of PyTorch.
+        progress: Called with the number of finished images and the total, counting each view.
 
     Raises:
-        RunError: The disk is full, or features are not finite. What was computed before is kept.
+        RunError: The disk is full, or features are not finite. Finished shards are kept.
     """
     if len(dataset) == 0:
-        raise UsageError("there are no images to compute features of; check the dataset and its split")
+        raise UsageError("the dataset has no images; check the dataset and its split")
     if views < 0:
-        raise UsageError(f"views is {views}; it is a number of augmented views, 0 for none")
+        raise UsageError(f"views is {views}; give the number of augmented views, 0 for none")
     options = dict(transform_options or {})
     identity = feature_identity(
         source, dataset, transform=transform, transform_options=options, views=views, seed=seed
     )
     plain, *augmenting = _transforms(transform, options, views=views)
     load_first = _loader(dataset.images, plain, seed=seed, view=0)
-    shape = Shape(
+    shape = FeatureShape(
         views=views + 1, rows=len(dataset), item=_item_shape(source, load_first), dtype=_dtype(source)
     )
-    home = folder / feature_id(identity)
-    # One process at a time checks and computes; the others wait and then find the features there.
+    home = directory / feature_id(identity)
+    # One process checks and computes; the others wait and then find the features.
     with lock(home / ".lock", remedy=REMEDY):
         file = FeatureFile(home, shape=shape, identity=identity)
         missing = file.missing()
         total = shape.views * shape.rows
         done = total - sum(stop - start for _, start, stop in missing)
         progress(done, total)
-        extractor = Extractor(source, threads=threads)
+        extractor = FeatureExtractor(source, threads=threads)
         for view, start, stop in missing:
             load = _loader(dataset.images, augmenting[0] if view else plain, seed=seed, view=view)
             features = extractor.features(np.arange(start, stop), load)
-            file.write(view, start, _checked(features.to(getattr(torch, shape.dtype)), start))
+            file.write(view, start, _check_finite(features.to(getattr(torch, shape.dtype)), start))
             done += stop - start
             progress(done, total)
         return FeatureStore(file.path, shape)
 
 
 def _transforms(name: str, options: Mapping[str, Any], *, views: int) -> list[Transform]:
-    """The transform of the plain view, and that of the augmented ones if there are any."""
+    """Return the transform of view 0, and that of the augmented views if there are any."""
     return [transforms.create(name, train=train, **options) for train in (False, True)[: 2 if views else 1]]
 
 
-def _text_of(transform: Transform) -> str:
-    """How a transform prints itself, if that does not change from one process to the next."""
+def _stable_repr(transform: Transform) -> str:
+    """Return the repr of a transform, or its qualified name if the repr contains a memory address."""
     text = repr(transform)
     return getattr(transform, "__qualname__", type(transform).__qualname__) if " at 0x" in text else text
 
 
-def _hash_of_network(source: FeatureSource) -> str:
-    """Of all tensors of the network, and of the layers as they print themselves."""
+def _network_digest(source: FeatureSource) -> str:
+    """Return the digest of all tensors of the network and of its printed layers."""
     network = feature_network(source)
     return hashlib.sha256(f"{fingerprint(network)} {network}".encode()).hexdigest()
 
 
 def _dtype(source: FeatureSource) -> str:
-    """Vectors are small; maps are not, and training from float16 ones loses nothing that can be measured."""
+    """Return float32 for features and float16 for activations, which are larger."""
     return "float32" if isinstance(source, Embedder) else "float16"
 
 
-def kept_bytes(source: FeatureSource, item: tuple[int, ...]) -> int:
-    """How much of the disk one image and view takes, if its features have the shape ``item``."""
-    return Shape(views=1, rows=1, item=item, dtype=_dtype(source)).bytes
+def bytes_per_image(source: FeatureSource, item: tuple[int, ...]) -> int:
+    """Return the bytes on disk of one image and view, for features of shape ``item``."""
+    return FeatureShape(views=1, rows=1, item=item, dtype=_dtype(source)).bytes
 
 
-def _item_shape(source: FeatureSource, load: Load) -> tuple[int, ...]:
-    """The shape of one image's features."""
+def _item_shape(source: FeatureSource, load: LoadImages) -> tuple[int, ...]:
+    """Return the shape of one image's features."""
     if isinstance(source, Embedder):
         return (source.trunk.num_features,)
     with torch.inference_mode():
@@ -224,8 +225,8 @@ def _computed_with(device: torch.device) -> str:
     return ", ".join([*versions, processor.strip()])
 
 
-def _loader(images: Images, transform: Transform, *, seed: int, view: int) -> Load:
-    """Reads and transforms rows; each row has a random stream of its own, whatever batch it comes in."""
+def _loader(images: Images, transform: Transform, *, seed: int, view: int) -> LoadImages:
+    """Return a function that reads and transforms rows, with a separate random stream for each row."""
 
     def load(rows: Rows) -> Tensor:
         return torch.cat(
@@ -238,11 +239,11 @@ def _loader(images: Images, transform: Transform, *, seed: int, view: int) -> Lo
     return load
 
 
-def _checked(features: Tensor, start: int) -> Tensor:
+def _check_finite(features: Tensor, start: int) -> Tensor:
     bad = torch.nonzero(~features.flatten(1).isfinite().all(1))
     if len(bad):
         raise RunError(
-            f"the trunk gives features that are not finite for image {start + int(bad[0])}, or too large for "
-            f"{str(features.dtype).removeprefix('torch.')}; check its weights and that image"
+            f"features of image {start + int(bad[0])} are not finite, or too large for "
+            f"{str(features.dtype).removeprefix('torch.')}; check the weights and the image"
         )
     return features

@@ -8,9 +8,9 @@ from typing import Annotated
 from pydantic import Field
 from torch import nn
 
+from levelfield.core.options import Size
 from levelfield.models import register
-from levelfield.models._trunk import InputRecipe, Trunk, positive
-from levelfield.options import Size
+from levelfield.models._trunk import InputRecipe, Trunk, check_positive
 
 
 @register("mlp")
@@ -21,24 +21,24 @@ def mlp(
     width: Annotated[int, Field(le=16_384)] = 64,
     depth: Annotated[int, Field(le=100)] = 2,
 ) -> Trunk:
-    """``depth`` fully connected layers with ReLU on vectors, or on small images laid out as vectors.
+    """Multilayer perceptron of ``depth`` layers with ReLU, on vectors or small flattened images.
 
     Args:
-        in_channels: The length of the vectors, or the channels of the images.
-        image_size: The side of the images; 1 for vectors.
-        width: How many units each layer has.
-        depth: How many layers there are.
+        in_channels: Length of the vectors, or number of image channels.
+        image_size: Side of the images, in pixels; 1 for vectors.
+        width: Units per layer.
+        depth: Number of layers.
 
     Example:
         >>> import torch
         >>> mlp(in_channels=2)(torch.zeros(5, 2)).shape
         torch.Size([5, 64])
     """
-    widths = [positive("mlp", "image_size", image_size) ** 2 * in_channels]
-    widths += [positive("mlp", "width", width)] * positive("mlp", "depth", depth)
+    widths = [check_positive("mlp", "image_size", image_size) ** 2 * in_channels]
+    widths += [check_positive("mlp", "width", width)] * check_positive("mlp", "depth", depth)
     layers: list[nn.Module] = [nn.Flatten()]
     for before, after in pairwise(widths):
         layers += [nn.Linear(before, after), nn.ReLU(inplace=True)]
-    # Vectors have a scale of their own: they are taken as they come.
+    # Vectors are not normalized.
     identity = InputRecipe(mean=(0.0,), std=(1.0,))
     return Trunk(nn.Sequential(*layers), name="mlp", num_features=width, spatial=False, inputs=identity)

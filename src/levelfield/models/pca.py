@@ -1,21 +1,21 @@
-"""The baselines of the papers' tables: pretrained or random trunks whose features PCA makes smaller."""
+"""PCA heads for the baselines of the papers: pretrained or random trunks with reduced features."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
-from levelfield.errors import UsageError
-from levelfield.models._head_init import principal_directions, start_head
+from levelfield.core.errors import UsageError
+from levelfield.models._head_init import init_head, principal_directions
 from levelfield.models._heads import Head, create_head
 
 
 def pca_head(features: Tensor, *, size: int, normalize: bool = True) -> Head:
-    """A linear head that projects on the ``size`` main directions of ``features``; nothing in it learns.
+    """Return a frozen linear head that projects on the first ``size`` principal directions of ``features``.
 
     Args:
-        features: What the directions are fitted to, N x F. The papers' tools fit them to the very features
-            that are then evaluated; fitting them to training features is the honest way.
-        size: D, the width of the embeddings.
+        features: Features to fit the PCA to, N x F. Use training features. The tools of the papers fit it to
+            the evaluated features, which is leaky.
+        size: Embedding size D.
         normalize: Whether embeddings have unit length.
 
     Example:
@@ -31,6 +31,6 @@ def pca_head(features: Tensor, *, size: int, normalize: bool = True) -> Head:
             f"choose at most {min(count, width)}"
         )
     head = create_head("linear", num_features=width, size=size, normalize=normalize).to(features.device)
-    start_head(head, principal_directions(features), init="pca")
+    init_head(head, principal_directions(features), init="pca")
     head.requires_grad_(False)
     return head

@@ -1,4 +1,4 @@
-"""Trunks from torchvision, cut before their pooling."""
+"""torchvision trunks, without their pooling and classifier."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from torch import nn
 from torchvision import models as library
 
 from levelfield.models import register
-from levelfield.models._download import fetch
+from levelfield.models._download import download_state
 from levelfield.models._trunk import IMAGENET_INPUT, InputRecipe, StateDict, Trunk
 
-# What comes after the feature maps, and the auxiliary classifiers of GoogLeNet.
+# Layers after the feature maps, and the auxiliary classifiers of GoogLeNet.
 _AFTER_THE_MAPS = ("avgpool", "dropout", "fc", "aux1", "aux2")
 
 
@@ -25,7 +25,7 @@ _AFTER_THE_MAPS = ("avgpool", "dropout", "fc", "aux1", "aux2")
     pretrained=True,
 )
 def resnet50(*, in_channels: int = 3) -> Trunk:
-    """ResNet-50 of torchvision: 2,048 features; weights: imagenet is IMAGENET1K_V1, as the papers used.
+    """ResNet-50 of torchvision: 2,048 features; weights: imagenet is IMAGENET1K_V1, as in the papers.
 
     Example:
         >>> resnet50().num_features
@@ -52,9 +52,9 @@ def resnet50(*, in_channels: int = 3) -> Trunk:
     pretrained=True,
 )
 def googlenet(*, in_channels: int = 3) -> Trunk:
-    """GoogLeNet of torchvision (which has BatchNorm, unlike the paper's): 1,024 features.
+    """GoogLeNet of torchvision (with BatchNorm, unlike the paper's): 1,024 features.
 
-    Its weights were trained on pixels in -1..1, not on ImageNet's mean and deviation.
+    Its weights were trained with pixels in -1..1, not with ImageNet's mean and standard deviation.
 
     Example:
         >>> googlenet().num_features
@@ -74,13 +74,13 @@ def googlenet(*, in_channels: int = 3) -> Trunk:
 
 
 def _maps(network: nn.Module) -> nn.Sequential:
-    """The layers up to the feature maps; they are called in the order in which they were made."""
+    """Return the layers up to the feature maps, in the order of their creation, which is that of forward."""
     layers = [(name, layer) for name, layer in network.named_children() if name not in _AFTER_THE_MAPS]
     return nn.Sequential(OrderedDict(layers))
 
 
 def _downloader(weights: Any) -> Callable[[], StateDict]:
-    return lambda: fetch(weights.url)
+    return lambda: download_state(weights.url)
 
 
 def _adapt(state: StateDict) -> StateDict:

@@ -1,77 +1,84 @@
-"""The protocol: search, selection, confirmation, and the guard before the test set.
+"""The protocol: search, selection, confirmation, and the guard in front of the test set.
 
-The names below are imported when first used: what is read from records alone stays free of torch.
+The names below are imported on first use, so that importing the types of a plan does not load torch.
 """
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from levelfield.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from levelfield.protocol._export import export_model
-    from levelfield.protocol._importance import importance, searched_space
     from levelfield.protocol._plan import MethodPlan, Plan, plan
-    from levelfield.protocol._progress import Board, Event, Progress, Row
-    from levelfield.protocol._reproduce import Reproduction, reproduce
-    from levelfield.protocol._resolve import resolve
-    from levelfield.protocol._resolved import Resolved
-    from levelfield.protocol._run import run
-    from levelfield.protocol._search import search_id
-    from levelfield.protocol._study import ExportedStudy, export_study
+    from levelfield.protocol._preregister import preregister
+    from levelfield.protocol._reproduce import Reproduction, recorded_experiment, reproduce
+    from levelfield.protocol._run import run_protocol
     from levelfield.protocol._sweep import (
         Factor,
         SweepPoint,
-        factors_of,
         parse_factor,
         run_sweep,
         sweep_points,
     )
+    from levelfield.protocol.confirm._confirm import rerun_specs
+    from levelfield.protocol.schedule._progress import (
+        ProgressCallback,
+        ProgressEvent,
+        ProgressRow,
+        ProgressState,
+    )
+    from levelfield.protocol.search._search import search_id
+    from levelfield.protocol.spec._resolve import resolve_experiment
+    from levelfield.protocol.spec._resolved import ResolvedExperiment
 
 __all__ = [
-    "Board",
-    "Event",
-    "ExportedStudy",
     "Factor",
     "MethodPlan",
     "Plan",
-    "Progress",
+    "ProgressCallback",
+    "ProgressEvent",
+    "ProgressRow",
+    "ProgressState",
     "Reproduction",
-    "Resolved",
-    "Row",
+    "ResolvedExperiment",
     "SweepPoint",
-    "export_model",
-    "export_study",
-    "factors_of",
-    "importance",
     "parse_factor",
     "plan",
+    "preregister",
+    "recorded_experiment",
     "reproduce",
-    "resolve",
-    "run",
+    "rerun_specs",
+    "resolve_experiment",
+    "run_protocol",
     "run_sweep",
     "search_id",
-    "searched_space",
     "sweep_points",
 ]
 
-_HOMES = {
-    "_export": ("export_model",),
-    "_importance": ("importance", "searched_space"),
-    "_plan": ("MethodPlan", "Plan", "plan"),
-    "_reproduce": ("Reproduction", "reproduce"),
-    "_resolve": ("resolve",),
-    "_resolved": ("Resolved",),
-    "_progress": ("Board", "Event", "Progress", "Row"),
-    "_run": ("run",),
-    "_search": ("search_id",),
-    "_study": ("ExportedStudy", "export_study"),
-    "_sweep": ("Factor", "SweepPoint", "factors_of", "parse_factor", "run_sweep", "sweep_points"),
-}
-
-
-def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(importlib.import_module(f"levelfield.protocol.{home}"), name)
-    raise AttributeError(f"module 'levelfield.protocol' has no attribute '{name}'")
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "levelfield.protocol._plan": ("MethodPlan", "Plan", "plan"),
+        "levelfield.protocol._preregister": ("preregister",),
+        "levelfield.protocol._reproduce": ("Reproduction", "recorded_experiment", "reproduce"),
+        "levelfield.protocol._run": ("run_protocol",),
+        "levelfield.protocol._sweep": (
+            "Factor",
+            "SweepPoint",
+            "parse_factor",
+            "run_sweep",
+            "sweep_points",
+        ),
+        "levelfield.protocol.confirm._confirm": ("rerun_specs",),
+        "levelfield.protocol.schedule._progress": (
+            "ProgressState",
+            "ProgressEvent",
+            "ProgressCallback",
+            "ProgressRow",
+        ),
+        "levelfield.protocol.search._search": ("search_id",),
+        "levelfield.protocol.spec._resolve": ("resolve_experiment",),
+        "levelfield.protocol.spec._resolved": ("ResolvedExperiment",),
+    },
+)

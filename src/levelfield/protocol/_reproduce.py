@@ -1,24 +1,42 @@
-"""Reproduction: carry out a finished experiment again from its records, and compare number by number."""
+"""Reproduction: run a finished experiment again from its records and compare every score."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from levelfield.compare import Comparison, collect
+import numpy as np
+from pydantic import ValidationError
+
+from levelfield import models
+from levelfield.analysis import Comparison, read_comparison
 from levelfield.config import Experiment
-from levelfield.errors import UsageError, did_you_mean
-from levelfield.protocol._progress import Progress
-from levelfield.protocol._run import run
+from levelfield.core.errors import RunError, UsageError, did_you_mean
+from levelfield.core.trust import check_trusted
+from levelfield.protocol._run import run_protocol
+from levelfield.protocol.schedule._progress import ProgressCallback
 from levelfield.records import SETTINGS, Store
-from levelfield.stats import RepeatVerdict, compare_repetition
+from levelfield.stats import ReproducedMean, ReproductionVerdict, compare_reproduction
+
+Key = tuple[str, str, str]  # method, setting, metric
 
 
 @dataclass(frozen=True)
-class Number:
-    """One mean test score, before and after."""
+class ReproducedScore:
+    """One mean test score of both runs.
+
+    Attributes:
+        method: Name of the method.
+        setting: "separated" or "concatenated".
+        metric: Name of the metric.
+        before: Mean of the first run.
+        half_width: Half-width of its 95% interval; NaN for a single value.
+        after: Mean of the second run; NaN if missing.
+        verdict: Result of the comparison.
+    """
 
     method: str
     setting: str
@@ -26,32 +44,32 @@ class Number:
     before: float
     half_width: float
     after: float
-    verdict: RepeatVerdict
+    verdict: ReproductionVerdict
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What a second run of an experiment says of the first.
+    """Comparison of a second run of an experiment with the first.
 
     Attributes:
-        folder: The records of the second run.
-        numbers: Every mean score of the first run.
+        folder: Experiment directory of the second run.
+        numbers: Every mean score of the first run, with that of the second.
         selections: Methods whose search chose other hyperparameters, one line each.
-        environment: What differs between the two runs' surroundings, one line each.
+        environment: Differences in machine, versions and data, one line each.
     """
 
     folder: Path
-    numbers: tuple[Number, ...]
+    numbers: tuple[ReproducedScore, ...]
     selections: tuple[str, ...]
     environment: tuple[str, ...]
 
-    def count(self, verdict: RepeatVerdict) -> int:
-        """How many numbers have this verdict."""
+    def count(self, verdict: ReproductionVerdict) -> int:
+        """Return the number of scores with this verdict."""
         return sum(number.verdict == verdict for number in self.numbers)
 
 
 def reproduce(
-    folder: str | Path,
+    directory: str | Path,
     out: str | Path | None = None,
     *,
     methods: Sequence[str] = (),
@@ -59,64 +77,87 @@ def reproduce(
     plugins: tuple[Path, ...] = (),
     workers: int = 1,
     device: str | None = None,
-    progress: Progress | None = None,
+    trust: bool = False,
+    progress: ProgressCallback | None = None,
 ) -> Reproduction:
-    """Carry out the experiment of ``folder`` again, and compare.
+    """Run the experiment in ``directory`` again and compare the scores.
 
     Args:
-        folder: What ``levelfield run`` or ``levelfield archive`` wrote, with all reruns finished.
-        out: A fresh folder; beside the first with "-reproduced" by default. An unfinished one goes on.
-        methods: Only these of its methods, which take no other's time; all by default.
-        root: Where the dataset lies here.
-        plugins: The user's own files; records do not hold them.
-        workers: Processes.
-        device: Where runs execute; where they did, if None.
-        progress: Is told of each finished run.
+        directory: Experiment directory written by ``levelfield run`` or ``levelfield archive``, with all
+            reruns finished.
+        out: New experiment directory; an unfinished one is continued. Defaults to ``directory`` with
+            "-reproduced" appended.
+        methods: Names of the methods to reproduce. Defaults to all.
+        root: Dataset directory on this machine.
+        plugins: Plug-in files of the experiment; records do not contain them.
+        workers: Number of worker processes.
+        device: Device of the runs. Defaults to the recorded one.
+        trust: Run the code of any trunk that the records name; see :func:`recorded_experiment`.
+        progress: Called with progress events.
     """
-    first = Path(folder)
-    before = collect(first)
+    first = Path(directory)
+    before = read_comparison(first)
     _check_finished(before)
     before = _only(before, methods)
     second = Path(out) if out is not None else first.with_name(f"{first.name}-reproduced")
     if second.resolve() == first.resolve():
-        raise UsageError(f"{second} is the experiment itself; choose another --out folder")
-    experiment = recorded_experiment(first, root=root, plugins=plugins, workers=workers, device=device)
+        raise UsageError(f"{second} is the experiment itself; choose another --out directory")
+    experiment = recorded_experiment(
+        first, root=root, plugins=plugins, workers=workers, device=device, trust=trust
+    )
     wanted = {result.method for result in before.trained}
     kept = tuple(method for method in experiment.methods if method.name in wanted)
     experiment = experiment.model_copy(update={"methods": kept})
-    run(experiment, second, progress=progress)
-    after = collect(second)
+    run_protocol(experiment, second, progress=progress)
+    after = read_comparison(second)
     return Reproduction(
         folder=second,
         numbers=tuple(_numbers(before, after)),
         selections=tuple(_selections(before, after)),
-        environment=tuple(changes(surroundings(first), surroundings(second))),
+        environment=tuple(describe_changes(recorded_environment(first), recorded_environment(second))),
     )
 
 
 def recorded_experiment(
-    folder: Path,
+    directory: Path,
     *,
     root: Path | None = None,
     plugins: tuple[Path, ...] = (),
     workers: int = 1,
     device: str | None = None,
+    trust: bool = False,
 ) -> Experiment:
-    """The experiment that a folder holds; with the recorded number of threads, which bits depend on."""
-    values = collect(folder).experiment.model_dump(mode="json")
+    """Return the experiment of a directory, with the recorded number of threads, which affects the bits.
+
+    Records may come from strangers. They may name parts of levelfield and ``timm:`` trunks; others need
+    ``trust``. Plug-in files are those of ``plugins``, never those of the records. Addresses are left out.
+    """
+    recorded_values = read_comparison(directory).experiment
+    check_trusted(
+        models.registry, recorded_values.trunk.name, origin=f"{directory}/experiment.json", trust=trust
+    )
+    values = recorded_values.model_dump(mode="json")
     values["dataset"]["root"] = root
-    recorded = surroundings(folder)
+    values["search"]["storage"], values["track"] = None, []
+    recorded = recorded_environment(directory)
     values["plugins"] = plugins
     values["engine"] = {
         "workers": workers,
         "threads": max((int(count) for count in recorded.get("threads", ())), default=1),
         "device": device or max(recorded.get("device", ()), default="cpu"),
     }
-    return Experiment.model_validate(values)
+    try:
+        return Experiment.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise RunError(
+            f"the records of {directory} are damaged ({where}: {first['msg']}); restore them from a copy"
+        ) from error
 
 
 def _only(comparison: Comparison, methods: Sequence[str]) -> Comparison:
-    """The comparison of these methods and the baseline; of all if none is named."""
+    """Return the comparison of the baseline and these methods, or of all if none is named."""
     names = [result.method for result in comparison.trained]
     for method in methods:
         if method not in names:
@@ -127,7 +168,7 @@ def _only(comparison: Comparison, methods: Sequence[str]) -> Comparison:
 
 def _check_finished(comparison: Comparison) -> None:
     for result in comparison.trained:
-        # a search whose every trial failed has nothing to confirm, and is finished
+        # a search with only failed trials has nothing to confirm and counts as finished
         confirmed = [repeat for repeat in result.repeats if repeat.selection.failed is None]
         wanted = comparison.experiment.confirm.reruns * len(confirmed)
         done = len(result.failed) + len(result.scores[SETTINGS[0]][comparison.metrics[0]])
@@ -140,13 +181,16 @@ def _check_finished(comparison: Comparison) -> None:
         raise UsageError("the experiment is not finished; finish it first, with `levelfield run`")
 
 
-def _numbers(before: Comparison, after: Comparison) -> Iterator[Number]:
-    """Every mean score of the first run, all judged together: one false alarm in 20 repetitions at most."""
+def _numbers(before: Comparison, after: Comparison) -> Iterator[ReproducedScore]:
+    """Yield every mean score; at most 1 in 20 faithful reproductions has a false "different"."""
     old, new = _scores(before), _scores(after)
-    intervals = {result.method: result.interval for result in before.results}
-    for found in compare_repetition(old, new, groups={key: key[1:] for key in old}):
+    intervals = {result.method: result.seed_interval for result in before.results}
+    finite = {key: values for key, values in old.items() if np.isfinite([*values, *new.get(key, ())]).all()}
+    compared = compare_reproduction(finite, new, groups={key: key[1:] for key in finite})
+    odd = [_compare_odd(key, values, new.get(key, [])) for key, values in old.items() if key not in finite]
+    for found in (*compared, *odd):
         method, setting, metric = found.key
-        yield Number(
+        yield ReproducedScore(
             method=method,
             setting=setting,
             metric=metric,
@@ -157,7 +201,16 @@ def _numbers(before: Comparison, after: Comparison) -> Iterator[Number]:
         )
 
 
-def _scores(comparison: Comparison) -> dict[tuple[str, str, str], list[float]]:
+def _compare_odd(key: Key, old: list[float], new: list[float]) -> ReproducedMean[Key]:
+    """Compare scores of which some are infinite or NaN: they are identical, different or missing."""
+    verdict: ReproductionVerdict = "different" if new else "missing"
+    if np.array_equal(old, new, equal_nan=True):
+        verdict = "identical"
+    after = float(np.mean(new)) if new else math.nan
+    return ReproducedMean(key, float(np.mean(old)), after, math.nan, 1.0, verdict)
+
+
+def _scores(comparison: Comparison) -> dict[Key, list[float]]:
     return {
         (result.method, setting, metric): scores
         for result in comparison.results
@@ -177,14 +230,14 @@ def _selections(before: Comparison, after: Comparison) -> Iterator[str]:
             yield f"{result.method}: {old} -> {new}"
 
 
-def surroundings(folder: Path) -> dict[str, set[str]]:
-    """Every value that the runs of a folder have of what they ran on, with and from."""
+def recorded_environment(directory: Path) -> dict[str, set[str]]:
+    """Return all recorded values of machine, versions, dataset and weights by name."""
     found: dict[str, set[str]] = {}
-    for run_folder in Store(folder).runs():
-        provenance = run_folder.provenance()
+    for run_directory in Store(directory).runs():
+        provenance = run_directory.provenance()
         if provenance is None:
             continue
-        spec = run_folder.spec()
+        spec = run_directory.spec()
         facts = provenance.model_dump(exclude={"finished", "seconds"})
         facts |= {"dataset": spec.data.fingerprint, "weights": spec.trunk.weights}
         for key, value in _leaves(facts):
@@ -200,19 +253,20 @@ def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield prefix + key, value
 
 
-def changes(before: Mapping[str, set[str]], after: Mapping[str, set[str]]) -> list[str]:
-    """The facts that differ, one line each.
+def describe_changes(before: Mapping[str, set[str]], after: Mapping[str, set[str]]) -> list[str]:
+    """Return the values that differ, one line each.
 
     Example:
-        >>> changes({"versions.torch": {"2.14"}, "host": {"a"}}, {"versions.torch": {"2.15"}, "host": {"a"}})
+        >>> before = {"versions.torch": {"2.14"}, "host": {"a"}}
+        >>> describe_changes(before, before | {"versions.torch": {"2.15"}})
         ['versions.torch: 2.14 -> 2.15']
     """
     return [
-        f"{key}: {_shown(before.get(key))} -> {_shown(after.get(key))}"
+        f"{key}: {_format_values(before.get(key))} -> {_format_values(after.get(key))}"
         for key in sorted({*before, *after})
         if before.get(key) != after.get(key)
     ]
 
 
-def _shown(values: set[str] | None) -> str:
+def _format_values(values: set[str] | None) -> str:
     return ", ".join(sorted(values)) if values else "not recorded"

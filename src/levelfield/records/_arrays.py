@@ -1,4 +1,4 @@
-"""The arrays of a scored rerun: each query's values, or in an archive the mean of each class's."""
+"""Arrays of a scored rerun: one value per query, or one mean per class in an archive."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from levelfield.errors import RunError
-from levelfield.records._gallery import LOOK
+from levelfield.core.errors import RunError
+from levelfield.records._gallery import GALLERY_PREFIX
 
-SPECTRUM = "spectrum"  # keys: singular values of the concatenated embeddings,
-CLASSES = "classes"  # the class of each query, or each class once,
-QUERIES_PER_CLASS = "queries_per_class"  # and then, how many queries a class mean stands for
+# Names of arrays.
+SPECTRUM = "spectrum"  # singular values of the concatenated embeddings
+CLASSES = "classes"  # class of each query; in an archive, each class once
+QUERIES_PER_CLASS = "queries_per_class"  # in an archive: number of queries of each class
 
 
 @contextmanager
 def open_arrays(file: Path) -> Iterator[Any]:
-    """The arrays of a rerun; a damaged file is an error that names it and the remedy."""
+    """Open the arrays of a rerun; raise RunError if the file is damaged."""
     try:
         with safe_open(file, framework="numpy") as tensors:
             yield tensors
@@ -33,17 +34,17 @@ def open_arrays(file: Path) -> Iterator[Any]:
 
 
 def class_means(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """All that verdicts rest on: of each measure one value per class, the class being their unit.
+    """Return the arrays that verdicts are computed from: the mean of each metric per class.
 
-    Queries that were not scored are left out, and so is what is only there to look at. Class means stay as
-    they are, and so does a file that names no classes.
+    Queries without a score and arrays of the retrieval gallery are left out. Arrays that hold class means
+    already, or that name no classes, are returned as they are.
 
     Example:
         >>> values = {"classes": np.array([3, 1, 3]), "separated.map_at_r": np.array([0.5, 1.0, 0.25])}
         >>> {key: means.tolist() for key, means in class_means(values).items()}
         {'classes': [1, 3], 'queries_per_class': [1, 2], 'separated.map_at_r': [1.0, 0.375]}
     """
-    kept = {key: value for key, value in arrays.items() if not key.startswith(LOOK)}
+    kept = {key: value for key, value in arrays.items() if not key.startswith(GALLERY_PREFIX)}
     per_query = {key: value for key, value in kept.items() if key not in (SPECTRUM, CLASSES)}
     if CLASSES not in kept or not per_query or QUERIES_PER_CLASS in kept:
         return kept

@@ -1,4 +1,4 @@
-"""The hash of a record."""
+"""Digest of a record."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def digest(value: Any) -> str:
-    """16 hex digits that depend on a JSON value's content, not on the order of its keys.
+    """Return 16 hexadecimal digits that depend on a JSON value, but not on the order of its keys.
 
     Example:
         >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})

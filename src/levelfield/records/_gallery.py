@@ -1,4 +1,4 @@
-"""What a report can show of the test set: chosen queries, and a map of the embedding."""
+"""Retrieval gallery: the test queries that a report shows, and a map of the embedding."""
 
 from __future__ import annotations
 
@@ -6,41 +6,46 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-# Arrays of a method's first rerun, beside its values per query: rows of the test images.
-LOOK = "look."  # what their names begin with
-LOOK_QUERIES, LOOK_NEIGHBOURS, LOOK_SIMILARITIES = "look.queries", "look.neighbours", "look.similarities"
-LOOK_MAP_ROWS, LOOK_MAP_VECTORS = "look.map_rows", "look.map_vectors"
-Why = Literal["random", "hardest", "differs"]
+# Names of arrays of a method's first rerun, beside its values per query.
+GALLERY_PREFIX = "look."
+GALLERY_QUERIES, GALLERY_NEIGHBORS, GALLERY_SIMILARITIES = (
+    "look.queries",
+    "look.neighbours",
+    "look.similarities",
+)
+GALLERY_MAP_ROWS, GALLERY_MAP_VECTORS = "look.map_rows", "look.map_vectors"
+QueryReason = Literal["random", "hardest", "differs"]
 
 
 class GalleryRecord(BaseModel):
-    """A part of ``gallery.json``; a field that this version does not know is an error."""
+    """Part of ``gallery.json``; unknown fields are an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class GalleryQuery(GalleryRecord):
-    """One query that is shown.
+    """One query of the gallery.
 
     Attributes:
-        row: Its number among the test images.
-        why: Drawn at random, among the hardest for all methods, or one on which two methods differ most.
-        between: Of one that differs: the method that does best, and the one that does worst.
+        row: Row of the query in the test set.
+        why: Reason of its choice: drawn at random, among the hardest for all methods, or among those on
+            which two methods differ most.
+        between: The best and the worst method on the query, if it was chosen because methods differ.
     """
 
     row: int
-    why: Why
+    why: QueryReason
     between: tuple[str, str] | None = None
 
 
 class EmbeddingMap(GalleryRecord):
-    """Some test images in two dimensions, as one method's model places them.
+    """Embeddings of some test images in two dimensions.
 
     Attributes:
-        method: Whose embeddings these are: the method with the best mean.
-        rows: The images, by their number among the test images (m).
-        pca: Their places by the two main directions (m x 2).
-        tsne: Their places by t-SNE; empty where scikit-learn is not installed.
+        method: Method with the best mean, which the embeddings are from.
+        rows: Rows of the images in the test set (m).
+        pca: Positions on the first two principal directions (m x 2).
+        tsne: Positions by t-SNE; empty if scikit-learn is not installed.
     """
 
     method: str
@@ -50,19 +55,19 @@ class EmbeddingMap(GalleryRecord):
 
 
 class Gallery(GalleryRecord):
-    """What is shown of the test set, beside the confirmations.
+    """Retrieval gallery of an experiment; it is stored beside the confirmations.
 
     Attributes:
-        key: The hash of all it was made from.
-        metric: By which queries are called hard; empty if no metric has a value per query.
-        queries: What is shown, the same for every method.
-        confirmations: By method: the confirmation whose first rerun holds the neighbours.
-        labels: The class of each test image.
-        class_names: The names of the test classes, by label.
-        shown: Whether pictures are kept: not if the dataset's terms forbid it.
-        licence: The dataset's terms.
-        side: The longer side of a picture, in pixels.
-        map: The map of the embedding; None if there is nothing to place.
+        key: Digest of everything that the gallery was computed from.
+        metric: Metric that decides which queries are hard; empty if no metric has a value per query.
+        queries: Queries of the gallery, the same for every method.
+        confirmations: Digest of the confirmation whose first rerun holds the neighbors, by method.
+        labels: Class of each test image.
+        class_names: Names of the test classes by label.
+        shown: Whether images are stored; False if the dataset's license forbids it.
+        license: License of the dataset.
+        side: Longer side of an image, in pixels.
+        map: Map of the embedding; None if no method has one.
     """
 
     key: str
@@ -72,6 +77,6 @@ class Gallery(GalleryRecord):
     labels: tuple[int, ...]
     class_names: dict[int, str]
     shown: bool = True
-    licence: str = ""
+    license: str = ""
     side: int = 0
     map: EmbeddingMap | None = Field(default=None)

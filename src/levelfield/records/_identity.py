@@ -1,18 +1,18 @@
-"""Identity: what a run, a search and a set of features are called.
+"""Identities of runs, searches and features.
 
-A name is the hash of everything that the thing depends on, and of nothing else: no path, host, time or number
-of workers. ``IDENTITY`` (in ``_scope``) says which setting belongs to which name, and why.
+A digest covers everything that the result depends on and nothing else: no path, host, time or number of
+workers. ``IDENTITY_RULES`` lists which setting is part of which digest, and why.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer
 
 from levelfield.config import (
     BatchSpec,
@@ -23,17 +23,23 @@ from levelfield.config import (
     ScheduleSpec,
     Section,
     TrainingSpec,
+    with_current_keys,
+    with_recorded_keys,
 )
+from levelfield.core.space import Choice, Dimension, Float, Int, Space
 from levelfield.records._digest import digest
-from levelfield.space import Choice, Dimension, Float, Int, Space
 
 SCHEMA_VERSION = 2
-# Of runs that are fed images. 2: each batch has a random stream of its own, layers are channels-last.
+# Algorithm of runs on images. 2: each batch has its own random stream, layers are channels-last.
 IMAGE_ALGORITHM = 2
 
 
+Hyperparameters = Annotated[dict[str, Scalar], BeforeValidator(with_current_keys)]
+"""Values by flat name; old records are read with the current names."""
+
+
 class PluginIdentity(Section):
-    """A plug-in with its options; ``source`` is the hash of its code if it is not part of this package."""
+    """Plug-in with its options; ``source`` is the digest of its code if it is not part of this package."""
 
     name: str
     options: dict[str, Any] = Field(default_factory=dict)
@@ -41,16 +47,16 @@ class PluginIdentity(Section):
 
 
 class DataIdentity(PluginIdentity):
-    """A dataset by content, and how it is split."""
+    """Dataset by the fingerprint of its content, and its split."""
 
     fingerprint: str
     split: PluginIdentity
 
 
 class TrunkIdentity(PluginIdentity):
-    """A trunk; ``weights`` is a public name, or the hash of a local file.
+    """Trunk; ``weights`` is a public name, or the digest of a local file.
 
-    ``cut`` and ``lora`` are there in the modes that they belong to.
+    ``cut`` is set in tail mode only, ``lora`` in lora mode only.
     """
 
     weights: str
@@ -62,10 +68,10 @@ class TrunkIdentity(PluginIdentity):
 
 
 class Recipe(Section):
-    """The parts of a method, without its name: two names for one recipe share their runs.
+    """Method without its name; two methods with one recipe share their runs.
 
-    ``sources`` holds the hash of each part that is not part of this package: "loss", "miner", "sampler", and
-    "regulariser.NAME".
+    ``sources`` holds the code digest of each part that is not in this package: "loss", "miner", "sampler" and
+    "regularizer.NAME".
     """
 
     loss: str
@@ -78,8 +84,8 @@ class Recipe(Section):
 class RunSpec(Section):
     """One training of one method on one fold with one seed, fully resolved.
 
-    ``algorithm`` counts up when a change of levelfield itself changes what such a run computes. The first is
-    left out of records, and so of names.
+    ``algorithm`` increases when a change of levelfield changes what such a run computes. The value 1 is left
+    out of records and digests.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -94,7 +100,7 @@ class RunSpec(Section):
     training: TrainingSpec
     metric: PluginIdentity
     recipe: Recipe
-    hyperparameters: dict[str, Scalar]
+    hyperparameters: Hyperparameters
     seed: int
     algorithm: int = 1
 
@@ -107,12 +113,12 @@ class RunSpec(Section):
 
     @property
     def run_id(self) -> str:
-        """The hash that names the run."""
-        return digest(self.model_dump(mode="json"))
+        """Digest of the run."""
+        return digest(with_recorded_keys(self.model_dump(mode="json")))
 
 
 class NetworkIdentity(Section):
-    """What the scores of a network before its training depend on: the baseline has nothing else."""
+    """Identity of the baseline: everything that the scores of a network before training depend on."""
 
     data: DataIdentity
     trunk: TrunkIdentity
@@ -121,8 +127,8 @@ class NetworkIdentity(Section):
     seed: int
 
 
-class Range(Section):
-    """One dimension of a search space as data: bounds, or options."""
+class RangeRecord(Section):
+    """Dimension of a search space as a record: bounds, or options."""
 
     kind: Literal["float", "int", "choice"]
     low: float | int | None = None
@@ -132,11 +138,12 @@ class Range(Section):
     options: tuple[Scalar, ...] = ()
 
     @classmethod
-    def of(cls, dimension: Dimension) -> Range:
-        """The record of a dimension.
+    def from_dimension(cls, dimension: Dimension) -> RangeRecord:
+        """Return the record of a dimension.
 
         Example:
-            >>> Range.of(Float(0.0, 1.0, step=0.5)) == Range.of(Float(0.0, 1.0))
+            >>> stepped = RangeRecord.from_dimension(Float(0.0, 1.0, step=0.5))
+            >>> stepped == RangeRecord.from_dimension(Float(0.0, 1.0))
             False
         """
         match dimension:
@@ -147,11 +154,11 @@ class Range(Section):
             case Int(low=low, high=high, log=log, step=step):
                 return cls(kind="int", low=low, high=high, log=log, step=step)
 
-    def dimension(self) -> Dimension:
-        """The dimension that was recorded.
+    def to_dimension(self) -> Dimension:
+        """Return the recorded dimension.
 
         Example:
-            >>> Range.of(Int(1, 10, log=True)).dimension()
+            >>> RangeRecord.from_dimension(Int(1, 10, log=True)).to_dimension()
             Int(low=1, high=10, log=True, step=1)
         """
         if self.kind == "choice":
@@ -163,69 +170,81 @@ class Range(Section):
 
 
 class Search(Section):
-    """Everything that the trials of a search depend on, but not how many there are: 30 can follow 50.
+    """Everything that the trials of a search depend on. The number of trials is not part of it.
 
     Attributes:
-        run: The spec that all runs share; fold and seed are those of the experiment.
-        space: What is searched.
-        sampler: What proposes hyperparameters.
-        first: What the experiment says of the first trial, and
-        first_point: what that comes to.
-        parallel: How many trials are in flight at once.
-        prune: Whether hopeless trials are ended early.
-        method_source: The hash of the file that defines the method, if it is not part of this package.
-        repeat: Which of the method's searches it is; each has fresh seeds.
+        run: Spec that all runs share; fold and seed are those of the experiment.
+        space: Search space.
+        sampler: Sampler that proposes hyperparameters.
+        first: ``search.first`` of the experiment.
+        first_point: Hyperparameters of the first trial that ``first`` resolves to; None if it is sampled.
+        parallel: Number of trials that run at once.
+        prune: Whether trials that cannot win are ended early.
+        max_epochs: Length of the runs of trials if it differs from that of ``run``. The value None is left
+            out of records and digests.
+        method_source: Digest of the file that defines the method, if it is not part of this package.
+        repeat: Number of this search among the method's searches, from 0; each has fresh seeds.
     """
 
     run: RunSpec
-    space: dict[str, Range]
+    space: Annotated[dict[str, RangeRecord], BeforeValidator(with_current_keys)]
     sampler: str
     first: str
-    first_point: dict[str, Scalar] | None = None
+    first_point: Hyperparameters | None = None
     parallel: int
     prune: bool
     method_source: str | None = None
     repeat: int = 0
+    max_epochs: int | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_default_length(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = handler(self)
+        if values.get("max_epochs") is None:
+            values.pop("max_epochs", None)
+        return values
 
     @property
     def search_id(self) -> str:
-        """The hash that names the search."""
-        return digest(self.model_dump(mode="json"))
+        """Digest of the search."""
+        return digest(with_recorded_keys(self.model_dump(mode="json")))
 
     def dimensions(self) -> dict[str, Dimension]:
-        """What was searched, hyperparameter by hyperparameter."""
-        return {name: found.dimension() for name, found in self.space.items()}
+        """Return the search space by hyperparameter."""
+        return {name: found.to_dimension() for name, found in self.space.items()}
 
 
-def space_record(space: Space | Mapping[str, Dimension]) -> dict[str, Range]:
-    """A search space as data, so that two different ones never have one name."""
-    return {name: Range.of(dimension) for name, dimension in space.items()}
+def space_record(space: Space | Mapping[str, Dimension]) -> dict[str, RangeRecord]:
+    """Return a search space as records; different spaces give different digests."""
+    return {name: RangeRecord.from_dimension(dimension) for name, dimension in space.items()}
 
 
 class FeatureIdentity(Section):
-    """Everything that features of a frozen trunk depend on.
+    """Everything that the features of a frozen trunk depend on.
 
     Attributes:
-        dataset: Its name, options and source, and
-        fingerprint: the hash of its content.
-        rows: Which of its images, in which order; see :func:`rows_digest`.
-        trunk: The network, with its options.
-        inputs: How the network wants its pixels: mean, deviation, scale, order of channels.
-        weights: The hash of the tensors of trunk and pooling, and of the printed layers.
-        pooling: How maps become vectors; empty if activations at a cut are kept.
-        cut: The module before which the trunk is cut; empty if it is whole.
-        dtype: Of the numbers that are kept.
-        transform: What is done to images before they enter the network.
-        transform_texts: How the transform that is made from it prints itself: for the plain view, and for
-            the augmented ones if there are any.
-        views: How many augmented views each image has besides the plain one.
-        seed: Of the augmentation; 0 without views.
-        computed_with: Library versions and kind of processor, which the last bits of features depend on.
-        algorithm: Counts up when a change of levelfield itself changes features.
+        dataset: Name, options and source of the dataset.
+        fingerprint: Fingerprint of the dataset.
+        content: Digest of the content of exactly these images; empty if the dataset does not tell it, as a
+            dataset in memory, whose fingerprint covers all pixels.
+        rows: Digest of the rows and their order; see :func:`rows_digest`.
+        trunk: Network with its options.
+        inputs: Pixel format of the network: mean, deviation, scale, order of channels.
+        weights: Digest of the tensors of trunk and pooling, and of the printed layers.
+        pooling: Pooling of the feature maps; empty if activations at a cut are stored.
+        cut: Module before which the trunk is cut; empty if the trunk is not cut.
+        dtype: Data type of the stored numbers.
+        transform: Transform of the images.
+        transform_texts: ``repr`` of the transform: for the plain view, and for the augmented views if any.
+        views: Number of augmented views of each image besides the plain view.
+        seed: Seed of the augmentation; 0 without views.
+        computed_with: Library versions and kind of processor, which affect the last bits of features.
+        algorithm: Increases when a change of levelfield changes features.
     """
 
     dataset: PluginIdentity
     fingerprint: str
+    content: str = ""
     rows: str
     trunk: PluginIdentity
     inputs: str = ""
@@ -242,7 +261,7 @@ class FeatureIdentity(Section):
 
 
 def feature_id(identity: FeatureIdentity) -> str:
-    """The name of the features' folder.
+    """Return the digest of features, which is the name of their directory.
 
     Example:
         >>> plain = PluginIdentity(name="none")
@@ -251,11 +270,14 @@ def feature_id(identity: FeatureIdentity) -> str:
         >>> len(feature_id(one)), feature_id(one) == feature_id(other)
         (16, False)
     """
-    return digest(identity.model_dump(mode="json"))
+    values = identity.model_dump(mode="json")
+    if not identity.content:
+        del values["content"]
+    return digest(with_recorded_keys(values))
 
 
 def rows_digest(rows: NDArray[np.int64]) -> str:
-    """A short name for which rows (n,) of a dataset are meant; their order counts.
+    """Return the digest of rows (n,) of a dataset; it depends on their order.
 
     Example:
         >>> rows_digest(np.array([0, 1])) == rows_digest(np.arange(2)), len(rows_digest(np.arange(2)))

@@ -1,48 +1,67 @@
-"""The records of an experiment, one model per kind of file or line. Reading them needs no torch."""
+"""Models of the records of an experiment, one per kind of file or line. Reading them needs no torch."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
+    PlainSerializer,
     SerializerFunctionWrapHandler,
     model_serializer,
 )
 
-from levelfield.config import Experiment, Scalar
+from levelfield.config import Experiment, with_recorded_keys
 from levelfield.records._digest import digest
-from levelfield.records._identity import NetworkIdentity
+from levelfield.records._identity import Hyperparameters, NetworkIdentity
 
 SETTINGS: tuple[str, ...] = ("separated", "concatenated")
 
 
 class Record(BaseModel):
-    """A file or a line of the folder; a field that this version does not know is an error."""
+    """File or line of an experiment directory; unknown fields are an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def _within_its_folder(value: str) -> str:
-    if value in ("", ".", "..") or set(value) & set("/\\\0"):
-        raise ValueError(f"{value!r} is no name of a record")
+MAX_NAME = 200  # characters; file systems allow 255 bytes
+
+
+def _check_record_name(value: str) -> str:
+    too_odd = len(value) > MAX_NAME or not value.isprintable()
+    if value in ("", ".", "..") or set(value) & set("/\\\0") or too_odd:
+        raise ValueError(f"{value[:MAX_NAME]!r} is not a valid name of a record")
     return value
 
 
-# The name of a record that another record holds: it never leads out of the experiment's folder.
-FileName = Annotated[str, AfterValidator(_within_its_folder)]
+# Name of a record in another record; it cannot lead out of the experiment directory.
+RecordName = Annotated[str, AfterValidator(_check_record_name)]
+
+
+def _dump_score(value: float) -> float | str:
+    return value if math.isfinite(value) else str(value)
+
+
+# Test score; JSON has no infinity and no NaN, so these are the texts "inf", "-inf" and "nan" there.
+TestScore = Annotated[float, PlainSerializer(_dump_score, when_used="json")]
 
 
 class RunResult(Record):
-    """How a run ended. Nothing in it depends on time or machine, unless it "failed".
+    """Result of a run. It does not depend on time or machine, unless the status is "failed".
 
-    "diverged": the loss or a score was not finite. "failed": its process died each time that it was tried.
-    ``collapse`` says what went wrong in a run that learned nothing, and the likely cause.
+    Attributes:
+        status: "complete"; "diverged" if the loss or a score was not finite; "failed" if the process died at
+            every attempt.
+        reason: Reason of a status other than "complete".
+        best_epoch: Epoch with the best validation score.
+        last_epoch: Last epoch that was trained.
+        validation: Validation scores of the best epoch by metric.
+        collapse: Diagnosis of a run that learned nothing; empty for others.
     """
 
     status: Literal["complete", "diverged", "failed"]
@@ -54,9 +73,13 @@ class RunResult(Record):
 
 
 class EpochLine(Record):
-    """One measurement of a run: the mean loss since the one before (None before training), and scores.
+    """One evaluation of a run.
 
-    ``alike`` is the mean cosine between the embeddings of two validation images.
+    Attributes:
+        epoch: Epoch of the evaluation; 0 is before training.
+        loss: Mean loss since the evaluation before; None before training.
+        scores: Validation scores by metric.
+        alike: Mean cosine between the embeddings of two validation images.
     """
 
     epoch: int
@@ -66,22 +89,22 @@ class EpochLine(Record):
 
 
 class Trial(Record):
-    """One set of hyperparameters, tried on every fold.
+    """One set of hyperparameters, trained on every fold.
 
     Attributes:
-        number: Its place in the search, from 0.
-        hyperparameters: What was tried.
-        runs: The names of its runs, fold by fold.
-        fold_scores: The validation score of each fold; None of one that failed.
-        score: Their mean; None if a fold failed or the trial was ended early.
-        reason: Why there is no score.
-        estimate: Of a trial that was ended early, what its score might have been; else None.
-        collapse: What went wrong in its first run that learned nothing, if any.
+        number: Number in the search, from 0.
+        hyperparameters: Hyperparameters of the trial.
+        runs: Digests of its runs, fold by fold.
+        fold_scores: Validation score of each fold; None for a fold that failed.
+        score: Mean of the fold scores; None if a fold failed or the trial was pruned.
+        reason: Reason for a missing score.
+        estimate: Estimated score of a pruned trial; None for others.
+        collapse: Diagnosis of its first run that learned nothing, if any.
     """
 
     number: int
-    hyperparameters: dict[str, Scalar]
-    runs: tuple[FileName, ...] = ()
+    hyperparameters: Hyperparameters
+    runs: tuple[RecordName, ...] = ()
     fold_scores: tuple[float | None, ...] = ()
     score: float | None = None
     reason: str = ""
@@ -90,96 +113,106 @@ class Trial(Record):
 
     @property
     def pruned(self) -> bool:
-        """Whether it was ended early because it could no longer win."""
+        """True if the trial was ended early because it could no longer win."""
         return self.estimate is not None
 
 
 class Selection(Record):
-    """The frozen choice of hyperparameters of one method.
+    """Frozen choice of hyperparameters of one method.
 
-    The baseline chooses nothing; ``network`` says what its scores depend on, and the rest is empty. Where
-    every trial failed, ``failed`` says why, and there is nothing to confirm.
+    Attributes:
+        method: Name of the method.
+        search: Digest of the search; None for the baseline.
+        trial: Number of the selected trial.
+        hyperparameters: Hyperparameters of the selected trial.
+        score: Validation score of the selected trial.
+        network: Identity of the baseline's network; None for a method.
+        failed: Reason if every trial failed; there is then no confirmation.
     """
 
     method: str
-    search: str | None = None
+    search: RecordName | None = None
     trial: int | None = None
-    hyperparameters: dict[str, Scalar] = Field(default_factory=dict)
+    hyperparameters: Hyperparameters = Field(default_factory=dict)
     score: float | None = None
     network: NetworkIdentity | None = None
     failed: str | None = None
 
     @property
     def selection_id(self) -> str:
-        """The hash that names its confirmation; fields that came later do not change older names."""
+        """Digest of the selection, which names its confirmation; an empty ``failed`` is not part of it."""
         values = self.model_dump(mode="json")
-        return digest({name: value for name, value in values.items() if name != "failed" or value})
+        kept = {name: value for name, value in values.items() if name != "failed" or value}
+        return digest(with_recorded_keys(kept))
 
 
-class Estimated(Record):
-    """A mean over test queries with its 95% interval."""
+class ScoreInterval(Record):
+    """Mean over test queries with its 95% interval."""
 
     value: float
     low: float
     high: float
 
 
-class Reranked(Record):
-    """What one way of re-ranking does to the scores of a rerun's first model.
+class RerankedScores(Record):
+    """Test scores of a rerun's first model with one way of re-ranking.
 
     Attributes:
-        name: "none" for the plain ranking.
-        parameters: Those that were best on the validation classes.
-        validation_gain: What it gained there.
-        scores: Of the test set, by metric.
-        gains: Over the plain ranking, by metric.
+        name: Name of the re-ranking; "none" for the plain ranking.
+        parameters: Parameters that were best on the validation classes.
+        validation_gain: Gain on the validation classes.
+        scores: Test scores by metric.
+        gains: Gains over the plain ranking by metric.
     """
 
     name: str
     parameters: dict[str, int | float]
     validation_gain: float
-    scores: dict[str, Estimated]
-    gains: dict[str, Estimated]
+    scores: dict[str, ScoreInterval]
+    gains: dict[str, ScoreInterval]
 
 
 class Rerun(Record):
-    """The test scores of one rerun, or why it ``failed``.
+    """Test scores of one rerun, or the reason why it failed.
+
+    A score may be infinite or NaN: rho of a collapsed embedding is. Comparisons leave such a score out.
 
     Attributes:
-        separated: The mean over the folds' models, by metric.
-        concatenated: The folds' embeddings side by side.
-        folds: The scores of each fold's model.
-        best_epochs: Of each fold's run; empty if the network was not trained.
-        runs: The names of the folds' runs, which bind the scores to what was trained; empty in older records.
-        metric_sources: The hash of each metric that is not part of this package: edited, it is computed anew.
-        failed: Why there are no scores.
-        collapse: What went wrong in the first of its runs that learned nothing, if any.
-        reranked: With and without re-ranking; of a method's first rerun only, and if it was asked for.
+        separated: Mean scores over the folds' models by metric.
+        concatenated: Scores of the folds' concatenated embeddings by metric.
+        folds: Scores of each fold's model.
+        best_epochs: Best epoch of each fold's run; empty if the network was not trained.
+        runs: Digests of the folds' runs; empty if the network was not trained.
+        metric_sources: Code digest of each metric that is not part of this package. An edited metric is
+            computed again.
+        failed: Reason for missing scores.
+        collapse: Diagnosis of the first run that learned nothing, if any.
+        reranked: Scores with and without re-ranking; of a method's first rerun, if requested.
     """
 
-    separated: dict[str, float] = Field(default_factory=dict)
-    concatenated: dict[str, float] = Field(default_factory=dict)
-    folds: tuple[dict[str, float], ...] = ()
+    separated: dict[str, TestScore] = Field(default_factory=dict)
+    concatenated: dict[str, TestScore] = Field(default_factory=dict)
+    folds: tuple[dict[str, TestScore], ...] = ()
     best_epochs: tuple[int, ...] = ()
-    runs: tuple[str, ...] = ()
+    runs: tuple[RecordName, ...] = ()
     metric_sources: dict[str, str] = Field(default_factory=dict)
     failed: str | None = None
     collapse: str = ""
-    reranked: tuple[Reranked, ...] = ()
+    reranked: tuple[RerankedScores, ...] = ()
 
     def scores(self, setting: str) -> dict[str, float]:
-        """The scores by metric of "separated" or "concatenated"."""
+        """Return the scores by metric of a setting, "separated" or "concatenated"."""
         return self.concatenated if setting == "concatenated" else self.separated
 
 
-class Measure(Record):
-    """What a reader must know of a metric: its card, without its code.
+class MetricInfo(Record):
+    """Card of a metric, so that readers of records need not import the metric.
 
     Attributes:
-        name: As in the experiment file.
-        label: As papers print it.
-        unit: "percent" for shares of 1 that tables print times 100, "" for plain numbers.
-        higher_is_better: Which way is better; None if neither is.
+        name: Name in the experiment file.
+        label: Label in tables.
+        unit: "percent" for fractions that tables print times 100, "" for plain numbers.
+        higher_is_better: Direction of the metric; None if it has none.
     """
 
     name: str
@@ -189,88 +222,105 @@ class Measure(Record):
 
     @property
     def scale(self) -> float:
-        """What a value is multiplied with to be shown."""
+        """Factor from the value to the printed number."""
         return 100.0 if self.unit == "percent" else 1.0
 
+    @property
+    def sign(self) -> int:
+        """-1 if a lower value is better, else 1; ``sign * value`` is larger for the better value."""
+        return -1 if self.higher_is_better is False else 1
+
     def shown(self, value: float, sign: str = "") -> str:
-        """A value as tables print it; ``sign`` "+" marks differences.
+        """Return a value as tables print it; ``sign="+"`` prints the sign of a difference.
 
         Example:
-            >>> Measure(name="map_at_r", label="MAP@R", unit="percent").shown(0.1234)
+            >>> MetricInfo(name="map_at_r", label="MAP@R", unit="percent").shown(0.1234)
             '12.34'
         """
         return f"{self.scale * value:{sign}.{2 if self.unit == 'percent' else 4}f}"
 
     @property
     def axis(self) -> str:
-        """The label with its unit."""
+        """Label with unit."""
         return f"{self.label} (%)" if self.unit == "percent" else self.label
 
 
-def _as_tuple(value: Any) -> Any:
-    """Schema 1 knew one search per method, and wrote its name without a list."""
-    return (value,) if isinstance(value, str) else value
-
-
-Names = Annotated[tuple[FileName, ...], BeforeValidator(_as_tuple)]
-
-
-class Index(Record):
-    """What the folder holds, by method: ``experiment.json``.
+class ExperimentRecord(Record):
+    """Contents of an experiment directory by method: ``experiment.json``.
 
     Attributes:
-        experiment: As last resolved, without what belongs to a machine.
-        split: The split plan in words.
-        leaky: Whether search and selection are shown the test set, on purpose.
-        baseline: The name of the row before training.
-        measures: The metrics that are tested, and the one that selects.
-        searches: The names of each method's searches: one, or ``search.repeats``.
-        selections: The names of their frozen selections, in the same order; the baseline has one.
-        plugins: The hash of each plug-in file and entry point that was loaded.
-        notes: What was adapted to the data, one sentence each.
+        experiment: The experiment as last resolved, without local paths; see :func:`dump_experiment`.
+        split: Description of the split plan.
+        leaky: Whether search and selection see the test set on purpose.
+        baseline: Name of the baseline.
+        metrics: Metrics of the test set, and the selection metric; ``measures`` in the file.
+        searches: Digests of each method's searches.
+        selections: Names of the frozen selections of each method, in the order of its searches.
+        plugins: Digest of each plug-in file and entry point that was loaded.
+        notes: Adaptations to the data, one sentence each.
+        contents: Digest of the content of all images by the fingerprint of their dataset, as they were when
+            the dataset was first used here. Empty for datasets whose fingerprint covers everything.
     """
+
+    model_config = ConfigDict(populate_by_name=True)
 
     experiment: Experiment
     split: str
     leaky: bool
     baseline: str
-    measures: tuple[Measure, ...] = ()
-    searches: dict[str, Names]
-    selections: dict[str, Names]
+    metrics: tuple[MetricInfo, ...] = Field(default=(), alias="measures")
+    searches: dict[str, tuple[RecordName, ...]]
+    selections: dict[str, tuple[RecordName, ...]]
     plugins: dict[str, str] = Field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    contents: dict[str, str] = Field(default_factory=dict)
+
+    @model_serializer(mode="wrap")
+    def _without_empty_contents(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = handler(self)
+        return {name: value for name, value in values.items() if name != "contents" or value}
 
     def selection_ids(self, method: str) -> tuple[str, ...]:
-        """The names of a method's confirmations, which the names of its selections end in."""
+        """Return the digests of a method's selections, which name its confirmations."""
         return tuple(name.rpartition("-")[2] for name in self.selections[method])
 
-    def measure(self, metric: str) -> Measure | None:
-        """What is on record of a metric."""
-        return next((measure for measure in self.measures if measure.name == metric), None)
+    def metric(self, name: str) -> MetricInfo | None:
+        """Return the card of a metric; None if it is not recorded."""
+        return next((metric for metric in self.metrics if metric.name == name), None)
 
 
-FEEDBACK = "leaky: search and selection are shown the test set"  # events of the ledger
-MORE_RERUNS = "reruns added after a look"
-MORE_SEARCHES = "search added after a look"
-PICTURES = "opened for pictures"
-SEALED = "scores sealed"
+# Events of the ledger.
+EVENT_LEAKY = "leaky: search and selection are shown the test set"
+EVENT_MORE_RERUNS = "reruns added after a look"
+EVENT_MORE_SEARCHES = "search added after a look"
+EVENT_GALLERY = "opened for pictures"
+EVENT_SEALED = "scores sealed"
+EVENT_FROZEN = "selections frozen"
+EVENT_PLAN = "plan registered"
+EVENT_DEPARTED = "departed from the plan"
+PLAN_SEAL = "plan"  # name of the plan's digest among the seals of a line
 
 
 class LedgerLine(Record):
-    """One opening of the test set. Lines are chained: each holds the hash of the one before.
+    """One opening of the test set. Lines are chained: each holds the digest of the line before.
 
     Attributes:
-        time: When, in UTC.
-        host: On which machine.
-        commit: Of levelfield.
-        method: For which method; "all" where the whole experiment is meant.
-        selection: For which frozen choice.
-        event: Why.
-        reruns: Which reruns it was opened for.
-        plugins: The hash of each plug-in that was loaded.
-        sealed: The hash of each file of scores that was computed since the last seal, by its path in
-            ``confirmations``. Lines without are written, and hashed, as before there were seals.
-        previous: The hash of the line before; empty in the first line, and in ledgers of schema 1.
+        time: Time in UTC.
+        host: Host name of the machine.
+        commit: Commit of levelfield.
+        method: Name of the method; "all" for the whole experiment.
+        selection: Digest of the frozen selection.
+        event: Reason of the opening.
+        reruns: Numbers of the reruns that it was opened for.
+        plugins: Digest of each plug-in that was loaded.
+        sealed: Digest of each file of scores that was computed since the last seal, by its path in
+            ``confirmations``; of trials, selections and revisions, by name (:func:`seal_records`); of the
+            plan.
+        note: Sentence for the report, such as the reason of a departure from the plan.
+        departures: Differences from the plan, one phrase each.
+        previous: Digest of the line before; empty in the first line.
+
+    If empty, ``sealed``, ``note`` and ``departures`` are left out of the line and of its digest.
     """
 
     time: str
@@ -282,46 +332,49 @@ class LedgerLine(Record):
     reruns: tuple[int, ...] = ()
     plugins: dict[str, str] = Field(default_factory=dict)
     sealed: dict[str, str] = Field(default_factory=dict)
+    note: str = ""
+    departures: tuple[str, ...] = ()
     previous: str = ""
 
     @model_serializer(mode="wrap")
-    def _without_no_seal(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_empty_fields(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         values: dict[str, Any] = handler(self)
-        return {name: value for name, value in values.items() if name != "sealed" or value}
+        optional = ("sealed", "note", "departures")
+        return {name: value for name, value in values.items() if name not in optional or value}
 
     @property
     def line_id(self) -> str:
-        """The hash that the next line holds."""
+        """Digest of the line, which the next line holds."""
         return digest(self.model_dump(mode="json"))
 
 
 class LedgerHead(Record):
-    """How many lines a ledger has, and the hash of the last one: so that a cut shows."""
+    """Number of lines of a ledger and digest of the last line, so that a cut ledger is found."""
 
     lines: int = Field(ge=1)
     last: str
 
     def fits(self, ledger: Sequence[LedgerLine]) -> bool:
-        """Whether the ledger has all lines that were counted, and the last of them is the one that was."""
+        """Return True if the ledger has all counted lines and the last of them is unchanged."""
         return len(ledger) >= self.lines and ledger[self.lines - 1].line_id == self.last
 
 
 class SearchLuck(Record):
-    """What the searches of one method found, by the metric that they were tuned for.
+    """Variation between the repeated searches of one method, by the metric that they were tuned for.
 
     Attributes:
-        dataset: Its name.
-        trunk: Its name.
-        mode: How much of the trunk is trained.
-        method: Its name.
-        metric: What ``means`` are of.
-        trials: Of one search.
-        reruns: Of each search's choice.
-        means: Test score of each search's choice, the mean over its reruns.
+        dataset: Name of the dataset.
+        trunk: Name of the trunk.
+        mode: Mode of the trunk.
+        method: Name of the method.
+        metric: Metric of ``means``.
+        trials: Number of trials of one search.
+        reruns: Number of reruns of each search's selection.
+        means: Test score of each search's selection, as the mean over its reruns.
         between: Standard deviation of the searches' scores.
         within: Standard deviation of one rerun's score, within searches.
-        pairs: Pairs of searches.
-        different: Pairs that a comparison without repeats would have called different.
+        pairs: Number of pairs of searches.
+        different: Number of pairs that a comparison without repeats would call different.
     """
 
     dataset: str
@@ -339,15 +392,20 @@ class SearchLuck(Record):
 
 
 class Revision(Record):
-    """The experiment as it stood at a time, with the hashes of its plug-ins."""
+    """The experiment at a time, with the digests of its plug-ins.
+
+    ``ledger_lines`` is the length of the ledger at that time, and orders both whatever the clock says. It is
+    None in records of older versions.
+    """
 
     time: str
     experiment: Experiment
     plugins: dict[str, str] = Field(default_factory=dict)
+    ledger_lines: int | None = Field(default=None, ge=0)
 
 
 class Environment(Record):
-    """What a process runs on and with."""
+    """Versions and machine of a process."""
 
     python: str
     versions: dict[str, str | None]
@@ -359,7 +417,7 @@ class Environment(Record):
 
 
 class Provenance(Environment):
-    """Where a run's record comes from. Never part of an identity."""
+    """Provenance of a run's record. Never part of an identity."""
 
     threads: int
     device: str
@@ -368,12 +426,12 @@ class Provenance(Environment):
     seconds: float
 
 
-def experiment_record(experiment: Experiment) -> dict[str, Any]:
-    """The experiment as records hold it: without engine, trackers, plug-in paths and addresses.
+def dump_experiment(experiment: Experiment) -> dict[str, Any]:
+    """Return the recorded fields of an experiment: without engine, trackers, plug-in paths and addresses.
 
     Example:
         >>> from levelfield.config import Experiment
-        >>> values = experiment_record(Experiment.build(name="x", preset="demo", plugins=["a.py"]))
+        >>> values = dump_experiment(Experiment.build(name="x", preset="demo", plugins=["a.py"]))
         >>> "engine" in values, "plugins" in values, values["name"]
         (False, False, 'x')
     """

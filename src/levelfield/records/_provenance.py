@@ -1,4 +1,4 @@
-"""Where a record comes from: versions, commit, machine, time. Never part of an identity."""
+"""Provenance of a record: versions, commit, machine, time. Never part of an identity."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _PACKAGES = ("levelfield", "torch", "torchvision", "timm", "numpy", "scipy", "op
 
 
 def now() -> str:
-    """The time in UTC, to the second."""
+    """Return the time in UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 @cache
 def environment() -> Environment:
-    """What this process runs on and with."""
+    """Return the versions and the machine of this process."""
     return Environment(
         python=platform.python_version(),
         versions={name: _version(name) for name in _PACKAGES},
@@ -43,15 +43,15 @@ def _version(package: str) -> str | None:
 
 
 def _commit() -> str | None:
-    """The package's own git commit, marked if files differ from it; None where nobody knows.
+    """Return the git commit of this package, with "-dirty" if files were edited; None if it is not known.
 
-    Of an installed package it is known if pip took it from a repository. A repository that an environment
-    merely lies in says nothing of the package.
+    The commit of an installed package is known if pip installed it from a repository. A repository that only
+    contains the environment does not count.
     """
-    folder = Path(__file__).parent
-    if _git(folder, "ls-files", "--error-unmatch", Path(__file__).name) is None:
+    directory = Path(__file__).parent
+    if _git(directory, "ls-files", "--error-unmatch", Path(__file__).name) is None:
         return _installed_commit()
-    return _git(folder, "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
+    return _git(directory, "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
 
 
 def _installed_commit() -> str | None:
@@ -63,9 +63,9 @@ def _installed_commit() -> str | None:
     return commit and commit[:12]
 
 
-def _git(folder: Path, *arguments: str) -> str | None:
-    """What git prints; None where there is no git, no repository, or nothing to say."""
-    command = ["git", "-C", str(folder), *arguments]
+def _git(directory: Path, *arguments: str) -> str | None:
+    """Return the output of git; None without git, a repository or output."""
+    command = ["git", "-C", str(directory), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):

@@ -1,4 +1,4 @@
-"""A run's folder: spec, log, result, provenance. Weights and resumable state lie beside them (``train``)."""
+"""Directory of a run: spec, log, result, provenance. ``train`` stores weights and resumable state there."""
 
 from __future__ import annotations
 
@@ -7,81 +7,91 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from levelfield import files
-from levelfield.errors import RunError
-from levelfield.records import _version1
+from levelfield.core import files
 from levelfield.records._identity import SCHEMA_VERSION, RunSpec
 from levelfield.records._models import EpochLine, Provenance, RunResult
-from levelfield.records._parse import parse, read_record
+from levelfield.records._parse import parse_record, schema_error
+from levelfield.records._record_files import DirectoryFiles, RecordFiles
 
-STATE_FILE = "state.pt"  # what an unfinished run goes on from; `train` writes it
+STATE_FILE = "state.pt"  # state of an unfinished run; written by `train`
 
 
-class RunFolder:
-    """The files of one run, under ``runs/<run id>``."""
+class RunDirectory:
+    """Records of one run, in ``runs/<run id>``.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        path: Directory of the run. The run of an archive has none, and can only be read.
+        records: Records of the archive that has the run.
+    """
+
+    def __init__(self, path: Path, records: RecordFiles | None = None) -> None:
         self.path = path
+        self._records: RecordFiles = records or DirectoryFiles(path)
+        self._prefix = "" if records is None else f"runs/{path.name}/"
+
+    @property
+    def begun(self) -> bool:
+        """True if the spec is on record."""
+        return self._records.exists(f"{self._prefix}spec.json")
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the run alone: a worker that outlived its killed parent must end before we begin."""
+        """Hold the run exclusively; wait for a worker that outlived its killed parent."""
+        if self.path.parent.name == "runs":  # of an experiment, which creates it
+            files.require_directory(self.path.parent)
         with files.lock(self.path / ".lock"):
-            for left_behind in self.path.glob(".*.tmp"):  # by a process that was killed while writing
-                left_behind.unlink()
+            for temporary in self.path.glob(".*.tmp"):  # of a process that was killed while writing
+                temporary.unlink()
             yield
 
     def begin(self, spec: RunSpec) -> None:
-        """Write the spec; refuse a folder that an older schema wrote."""
+        """Write the spec; raise RunError if the directory has records of another schema."""
         file = self.path / "spec.json"
         if file.exists():
             found = files.read_json(file).get("schema_version")
             if found != SCHEMA_VERSION:
-                raise RunError(
-                    f"{self.path} was written by schema {found}, this is schema {SCHEMA_VERSION}; "
-                    "choose a new --out folder, or read it with the version that wrote it"
-                )
+                raise schema_error(self.path, found)
             return
         files.write_json(file, spec.model_dump(mode="json"))
 
     def spec(self) -> RunSpec:
-        """The spec as written."""
-        return read_record(RunSpec, self.path / "spec.json", upgrade=_version1.upgrade_spec)
+        """Return the recorded spec."""
+        return self._records.read(RunSpec, f"{self._prefix}spec.json")
 
     def result(self) -> RunResult | None:
-        """The result, or None while the run is unfinished."""
-        file = self.path / "result.json"
-        return read_record(RunResult, file) if file.exists() else None
+        """Return the result, or None while the run is unfinished."""
+        name = f"{self._prefix}result.json"
+        return self._records.read(RunResult, name) if self._records.exists(name) else None
 
     def provenance(self) -> Provenance | None:
-        """Where the result comes from, or None if that is not known."""
-        file = self.path / "provenance.json"
-        return read_record(Provenance, file) if file.exists() else None
+        """Return the provenance of the result; None if it is not recorded."""
+        name = f"{self._prefix}provenance.json"
+        return self._records.read(Provenance, name) if self._records.exists(name) else None
 
     def finish(self, result: RunResult, provenance: Provenance) -> None:
         """Write the result, which marks the run as finished."""
+        files.require_directory(self.path)
         files.write_json(self.path / "provenance.json", provenance.model_dump(mode="json"))
         files.write_json(self.path / "result.json", result.model_dump(mode="json"))
 
-    def give_up(self, result: RunResult) -> None:
-        """Write the result of a run that nobody could finish; it comes from no machine."""
+    def write_failure(self, result: RunResult) -> None:
+        """Write the result of a run that failed at every attempt; it has no provenance."""
         files.write_json(self.path / "result.json", result.model_dump(mode="json"))
 
     def log(self) -> list[EpochLine]:
-        """The measurements, in order."""
+        """Return the measurements, in order; an archive has none."""
+        if self._prefix:
+            return []
         file = self.path / "epochs.jsonl"
-        return [parse(EpochLine, _version1.upgrade_epoch(line), file) for line in files.read_lines(file)]
+        return [parse_record(EpochLine, line, file) for line in files.read_lines(file)]
 
     def append_log(self, line: EpochLine) -> None:
         """Add one measurement."""
+        files.require_directory(self.path)
         files.append_line(self.path / "epochs.jsonl", line.model_dump(mode="json"))
 
     def rewind_log(self, last_epoch: int) -> None:
-        """Forget epochs after ``last_epoch``: they were logged after the state that we resume from."""
+        """Delete log lines after ``last_epoch``, which are newer than the state that the run resumes from."""
         kept = [line.model_dump(mode="json") for line in self.log() if line.epoch <= last_epoch]
         text = "".join(json.dumps(line, sort_keys=True, allow_nan=False) + "\n" for line in kept)
         files.write_text(self.path / "epochs.jsonl", text)
-
-    def size(self) -> int:
-        """The bytes of all its files."""
-        return sum(file.stat().st_size for file in self.path.iterdir())

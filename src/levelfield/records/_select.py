@@ -1,4 +1,4 @@
-"""The choice of hyperparameters: a pure function of the records of a search."""
+"""Selection of hyperparameters: a pure function of the records of a search."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from levelfield.records._models import Selection, Trial
 
 
 def select(trials: Sequence[Trial], *, method: str, search: str, sign: int = 1) -> Selection:
-    """The frozen choice: a pure function of the trials. The first of equally good trials wins.
+    """Return the selection: the trial with the best score, the first one if several are equal.
 
-    Where every trial failed, the choice says so, and why.
+    If every trial failed, the selection has the reason in ``failed``.
 
     Args:
-        trials: Of one search.
-        method: Whose search it is.
-        search: Its name.
+        trials: Trials of one search.
+        method: Name of the method.
+        search: Digest of the search.
         sign: -1 if a smaller score is better.
 
     Example:

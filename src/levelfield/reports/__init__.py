@@ -1,50 +1,58 @@
-"""Reports: tables, figures and pages, all made from records. They only show; `levelfield.compare` judges.
+"""Reports: tables, figures and pages from records. `levelfield.analysis` computes the verdicts shown here.
 
 Nothing here loads torch.
 """
 
+from levelfield.reports._alarm_rate import quote_alarm_rate
 from levelfield.reports._comparison import (
-    across_table,
-    beside_published_tables,
     comparison_json,
     comparison_markdown,
+    experiments_table,
     means_table,
     pairs_table,
+    published_comparison_tables,
     write_comparison,
 )
 from levelfield.reports._figures import write_figures
-from levelfield.reports._page import render_report, write_report
+from levelfield.reports._page import render_report, write_report, write_tables
 from levelfield.reports._power import power_text
 from levelfield.reports._results_table import (
+    result_warnings,
     results_json,
+    results_latex,
     results_lines,
     results_markdown,
     results_table,
-    warnings,
+    terminal_table,
 )
-from levelfield.reports._verify import verify_folder
-from levelfield.reports.table import Cell, Column, Row, Table
+from levelfield.reports._verify import experiment_notes, verify_experiment
+from levelfield.reports.table import Table, TableCell, TableColumn, TableRow
 
 __all__ = [
-    "Cell",
-    "Column",
-    "Row",
     "Table",
-    "across_table",
-    "beside_published_tables",
+    "TableCell",
+    "TableColumn",
+    "TableRow",
     "comparison_json",
     "comparison_markdown",
+    "experiment_notes",
+    "experiments_table",
     "means_table",
     "pairs_table",
     "power_text",
+    "published_comparison_tables",
+    "quote_alarm_rate",
     "render_report",
+    "result_warnings",
     "results_json",
+    "results_latex",
     "results_lines",
     "results_markdown",
     "results_table",
-    "verify_folder",
-    "warnings",
+    "terminal_table",
+    "verify_experiment",
     "write_comparison",
     "write_figures",
     "write_report",
+    "write_tables",
 ]

@@ -1,4 +1,4 @@
-"""Which classes are hard, and which are taken for each other."""
+"""Tables of test classes: scores by class, and confused classes."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from levelfield.compare import Evidence, Measure
+from levelfield.analysis import Analysis, MetricInfo
 from levelfield.records import Gallery, Store
-from levelfield.reports.table import Cell, Column, Row, Table
+from levelfield.reports.table import Table, TableCell, TableColumn, TableRow
 
-MOST_CLASSES, MOST_CONFUSIONS = 100, 25
+MAX_CLASSES, MAX_CONFUSIONS = 100, 25
 
 
-def class_scores(evidence: Evidence, measure: Measure) -> dict[int, dict[str, float]]:
-    """The mean score of each test class by method, over its queries and all reruns; hardest classes first.
+def class_scores(analysis: Analysis, metric_info: MetricInfo) -> dict[int, dict[str, float]]:
+    """Return the mean score of each test class by method, over queries and reruns; hardest classes first.
 
-    Empty where the records do not name the classes, or the measure has no value per query.
+    Empty if the records do not name the classes, or the metric has no value per query.
     """
     methods: dict[str, dict[int, float]] = {}
-    for method, confirmation in evidence.confirmations.items():
-        queries, classes = confirmation.per_query(evidence.setting, measure.name), confirmation.classes()
+    for method, confirmation in analysis.confirmations.items():
+        queries, classes = confirmation.per_query(analysis.setting, metric_info.name), confirmation.classes()
         if queries is None or classes is None:
             return {}
         values = np.mean(list(queries.values()), axis=0)
@@ -30,82 +30,85 @@ def class_scores(evidence: Evidence, measure: Measure) -> dict[int, dict[str, fl
             int(label): float(values[known & (classes == label)].mean())
             for label in np.unique(classes[known])
         }
-    trained = [result.method for result in evidence.comparison.trained if result.method in methods]
+    trained = [result.method for result in analysis.comparison.trained if result.method in methods]
     if not trained:
         return {}
-    sign = -1 if measure.higher_is_better is False else 1
+    sign = metric_info.sign
 
-    def ease(label: int) -> float:
+    def mean_score(label: int) -> float:
         return sign * float(np.mean([methods[method][label] for method in trained]))
 
-    labels = sorted(set.intersection(*(set(found) for found in methods.values())), key=ease)
+    labels = sorted(set.intersection(*(set(found) for found in methods.values())), key=mean_score)
     return {label: {method: found[label] for method, found in methods.items()} for label in labels}
 
 
-def classes_table(evidence: Evidence, *, limit: int | None = MOST_CLASSES) -> Table | None:
-    """The hardest classes, a column per method; None if the records do not say."""
-    measure = evidence.measure
-    found = class_scores(evidence, measure)
+def classes_table(analysis: Analysis, *, limit: int | None = MAX_CLASSES) -> Table | None:
+    """Return the hardest classes with a column per method; None if the records do not have the classes."""
+    metric_info = analysis.metric_info
+    found = class_scores(analysis, metric_info)
     if not found:
         return None
-    names = class_names(Store(evidence.root).gallery())
+    names = class_names(Store(analysis.root).gallery())
     methods = list(next(iter(found.values())))
-    trained = [result.method for result in evidence.comparison.trained if result.method in methods]
+    trained = [result.method for result in analysis.comparison.trained if result.method in methods]
     rows = []
     for label, scores in list(found.items())[:limit]:
         mean = float(np.mean([scores[method] for method in trained]))
-        cells = [Cell(measure.shown(value), value=value) for value in (mean, *scores.values())]
-        rows.append(Row((Cell(names.get(label, f"class {label}")), *cells)))
-    columns = (Column("class", left=True), Column("mean of methods"), *map(Column, methods))
+        cells = [TableCell(metric_info.shown(value), value=value) for value in (mean, *scores.values())]
+        rows.append(TableRow((TableCell(names.get(label, f"class {label}")), *cells)))
+    columns = (TableColumn("class", left=True), TableColumn("mean of methods"), *map(TableColumn, methods))
     return Table(
-        columns, tuple(rows), title=f"{evidence.setting} {measure.axis} by class, {len(found)} classes"
+        columns, tuple(rows), title=f"{analysis.setting} {metric_info.axis} by class, {len(found)} classes"
     )
 
 
-def confusions_table(evidence: Evidence) -> Table | None:
-    """Pairs of classes: which share of the nearest neighbours of one are images of the other, by method."""
-    gallery = Store(evidence.root).gallery()
+def confusions_table(analysis: Analysis) -> Table | None:
+    """Return pairs of classes with the share of neighbors of one that belong to the other, by method.
+
+    None if there is no retrieval gallery.
+    """
+    gallery = Store(analysis.root).gallery()
     if gallery is None:
         return None
     shares: dict[str, dict[tuple[int, int], float]] = {}
-    for method in (result.method for result in evidence.comparison.trained):
-        if method in gallery.confirmations and method in evidence.confirmations:
-            found = confusion_shares(evidence, gallery, method)
+    for method in (result.method for result in analysis.comparison.trained):
+        if method in gallery.confirmations and method in analysis.confirmations:
+            found = confusion_shares(analysis, gallery, method)
             if found is not None:
                 shares[method] = found
     if not shares:
         return None
     pairs = {pair for found in shares.values() for pair in found}
     means = {pair: float(np.mean([found.get(pair, 0.0) for found in shares.values()])) for pair in pairs}
-    worst = sorted(pairs, key=lambda pair: (-means[pair], pair))[:MOST_CONFUSIONS]
+    worst = sorted(pairs, key=lambda pair: (-means[pair], pair))[:MAX_CONFUSIONS]
     names = class_names(gallery)
     rows = []
     for pair in worst:
         values = [means[pair], *(found.get(pair, 0.0) for found in shares.values())]
-        cells = [Cell(f"{100 * value:.1f}", value=value) for value in values]
-        rows.append(Row((Cell(names[pair[0]]), Cell(names[pair[1]]), *cells)))
+        cells = [TableCell(f"{100 * value:.1f}", value=value) for value in values]
+        rows.append(TableRow((TableCell(names[pair[0]]), TableCell(names[pair[1]]), *cells)))
     columns = (
-        Column("query of", left=True),
-        Column("taken for", left=True),
-        Column("mean (%)"),
-        *(Column(f"{method} (%)") for method in shares),
+        TableColumn("query of", left=True),
+        TableColumn("taken for", left=True),
+        TableColumn("mean (%)"),
+        *(TableColumn(f"{method} (%)") for method in shares),
     )
     return Table(columns, tuple(rows))
 
 
 def confusion_shares(
-    evidence: Evidence, gallery: Gallery, method: str
+    analysis: Analysis, gallery: Gallery, method: str
 ) -> dict[tuple[int, int], float] | None:
-    """By pair of classes: the share of the first one's neighbours that belong to the second."""
-    found = evidence.confirmations[method].neighbours()
+    """Return the share of neighbors of the first class that belong to the second, by pair of classes."""
+    found = analysis.confirmations[method].neighbors()
     if found is None:
         return None
     labels = np.asarray(gallery.labels)
-    asked, answered = labels[found.queries], labels[found.rows]
-    total = Counter(asked.tolist())
+    query_labels, neighbor_labels = labels[found.queries], labels[found.rows]
+    total = Counter(query_labels.tolist())
     wrong = Counter(
         (own, other)
-        for own, line in zip(asked.tolist(), answered.tolist(), strict=True)
+        for own, line in zip(query_labels.tolist(), neighbor_labels.tolist(), strict=True)
         for other in line
         if own != other
     )
@@ -114,5 +117,5 @@ def confusion_shares(
 
 
 def class_names(gallery: Gallery | None) -> Mapping[int, str]:
-    """The names of the test classes, where they are on record."""
+    """Return the names of the test classes; empty if there is no gallery."""
     return {} if gallery is None else gallery.class_names

@@ -1,4 +1,4 @@
-"""What ``levelfield compare`` says: as Markdown, as CSV and LaTeX beside it, and for machines."""
+"""Output of ``levelfield compare``: Markdown, CSV, LaTeX and JSON."""
 
 from __future__ import annotations
 
@@ -6,149 +6,187 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from levelfield.compare import Across, Beside, Evidence, beside_published, case_names
+from levelfield.analysis import (
+    Analysis,
+    ExperimentsComparison,
+    PublishedComparison,
+    compare_with_published,
+    conclude_experiment,
+    experiment_labels,
+)
 from levelfield.records import write_text
-from levelfield.reports._beside_table import beside_tables
+from levelfield.reports._published_table import build_published_tables
 from levelfield.reports._results_table import LEAKY
-from levelfield.reports.table import Cell, Emphasis, Entry, Table, score
-from levelfield.stats import critical_difference_diagram
+from levelfield.reports.figures.rank_diagram import critical_difference_diagram
+from levelfield.reports.table import Emphasis, Table, TableCell, TableEntry, score_cell
 
 
-def comparison_markdown(experiments: Sequence[Evidence], across: Across | None) -> str:
-    """Tables and sentences of each experiment, then over all of them."""
+def comparison_markdown(experiments: Sequence[Analysis], overall: ExperimentsComparison | None) -> str:
+    """Return tables and sentences of each experiment, then those over all experiments."""
     parts = []
-    for name, evidence in zip(case_names(experiments), experiments, strict=True):
-        parts += _experiment(name, evidence)
-    if across is not None:
-        parts += _across(across)
+    for name, analysis in zip(experiment_labels(experiments), experiments, strict=True):
+        parts += _experiment_lines(name, analysis)
+    if overall is not None:
+        parts += _overall_lines(overall)
     return "\n".join(parts).rstrip() + "\n"
 
 
-def _experiment(name: str, evidence: Evidence) -> list[str]:
-    measure = evidence.measure
-    lines = [f"# {name}: {evidence.setting} {measure.label}", ""]
-    if evidence.comparison.leaky:
+def _experiment_lines(name: str, analysis: Analysis) -> list[str]:
+    metric_info = analysis.metric_info
+    lines = [f"# {name}: {analysis.setting} {metric_info.label}", ""]
+    if analysis.comparison.leaky:
         lines += [f"**{LEAKY}**", ""]
-    unit = "Percent; bold" if measure.unit == "percent" else "Bold"
+    lines += [f"**{conclude_experiment(analysis).text}**", ""]
+    unit = "Percent; bold" if metric_info.unit == "percent" else "Bold"
     lines += [
-        means_table(evidence).markdown(),
+        means_table(analysis).markdown(),
         "",
-        f"{unit}: no method was found better.",
+        f"{unit}: the best mean. Methods differ if their intervals (±) do not overlap.",
         "",
     ]
-    if evidence.findings:
-        lines += ["## What is different from what", ""]
-        lines += [f"- {finding.sentence}" for finding in evidence.findings] + [""]
-        lines += [f"- {caveat}" for caveat in evidence.caveats] + [""]
-    for table in beside_tables(published_rows(evidence)):
-        lines += ["## Beside published numbers", "", table.markdown(), ""]
+    if analysis.pairs:
+        lines += ["## Which methods differ", ""]
+        lines += [f"- {pair.sentence}" for pair in analysis.pairs] + [""]
+        lines += [f"- {caveat}" for caveat in analysis.caveats] + [""]
+    for table in build_published_tables(published_rows(analysis)):
+        lines += ["## Published numbers", "", table.markdown(), ""]
     return lines
 
 
-def means_table(evidence: Evidence) -> Table:
-    """The mean of each method by the measure of the comparison, best first."""
-    leaders = evidence.leaders[evidence.setting, evidence.metric]
-    results = {result.method: result for result in evidence.comparison.results}
-    rows: list[list[Entry]] = []
-    for method in evidence.means:
-        interval = results[method].interval(evidence.setting, evidence.metric)
-        emphasis: Emphasis = "alike" if method in leaders else ""
-        reruns = len(results[method].scores[evidence.setting][evidence.metric])
-        rows.append([method, score(interval, evidence.measure, emphasis), reruns])
-    return Table.of(["method", "mean", "reruns"], rows)
+def means_table(analysis: Analysis) -> Table:
+    """Return the mean score of each method, best first."""
+    leaders = analysis.leaders[analysis.setting, analysis.metric]
+    results = {result.method: result for result in analysis.comparison.results}
+    rows: list[list[TableEntry]] = []
+    best = next(iter(analysis.means), None) if analysis.metric_info.higher_is_better is not None else None
+    for method in analysis.means:
+        interval = analysis.interval(method, analysis.setting, analysis.metric)
+        emphasis: Emphasis = "best" if method == best else "alike" if method in leaders else ""
+        reruns = len(results[method].scores[analysis.setting][analysis.metric])
+        rows.append([method, score_cell(interval, analysis.metric_info, emphasis), reruns])
+    return Table.from_rows(["method", "mean", "reruns"], rows)
 
 
-def pairs_table(evidence: Evidence) -> Table:
-    """One line per pair of methods for ``pairs.csv``, full precision."""
-    records = [finding.as_dict() | {"leaky": evidence.comparison.leaky} for finding in evidence.findings]
-    return Table.of_records(records, ("first", "second", "verdict", "leaky"))
+def pairs_table(analysis: Analysis) -> Table:
+    """Return the table of ``pairs.csv``: one line per pair of methods, in full precision."""
+    records = [pair.as_dict() | {"leaky": analysis.comparison.leaky} for pair in analysis.pairs]
+    return Table.from_records(records, ("first", "second", "verdict", "leaky"))
 
 
-def across_table(across: Across) -> Table:
-    """Mean scores of the methods that all experiments have, a column per experiment."""
-    rows: list[list[Entry]] = []
-    for method in next(iter(across.cases.values()), {}):
+def experiments_table(overall: ExperimentsComparison) -> Table:
+    """Return mean scores of the methods that all experiments have, with a column per experiment."""
+    rows: list[list[TableEntry]] = []
+    for method in next(iter(overall.cases.values()), {}):
         cells = [
-            Cell(
-                across.measure.shown(case[method]),
+            TableCell(
+                overall.metric_info.shown(case[method]),
                 value=case[method],
-                emphasis="alike" if method in across.leaders[name] else "",
+                emphasis="alike" if method in overall.leaders[name] else "",
             )
-            for name, case in across.cases.items()
+            for name, case in overall.cases.items()
         ]
         rows.append([method, *cells])
-    return Table.of(["method", *across.cases], rows)
+    return Table.from_rows(["method", *overall.cases], rows)
 
 
-def published_rows(evidence: Evidence) -> list[Beside]:
-    """The closest published row of each source, for the setting and metric of the comparison."""
-    rows = beside_published(evidence, metrics=[evidence.metric])
-    return [row for row in rows if row.setting == evidence.setting]
+def published_rows(analysis: Analysis) -> list[PublishedComparison]:
+    """Return the closest published number of each source, for the setting and metric of the analysis."""
+    rows = compare_with_published(analysis, metrics=[analysis.metric])
+    return [row for row in rows if row.setting == analysis.setting]
 
 
-def beside_published_tables(evidence: Evidence) -> list[Table]:
-    """Published numbers beside one's own, for the setting and metric of the comparison."""
-    return beside_tables(published_rows(evidence))
+def published_comparison_tables(analysis: Analysis) -> list[Table]:
+    """Return tables of own and published numbers, for the setting and metric of the analysis."""
+    return build_published_tables(published_rows(analysis))
 
 
-def _across(across: Across) -> list[str]:
-    lines = [f"# Over all experiments: {across.setting} {across.measure.label}", ""]
-    table = across_table(across)
+def _overall_lines(overall: ExperimentsComparison) -> list[str]:
+    lines = [f"# All experiments: {overall.setting} {overall.metric_info.label}", ""]
+    table = experiments_table(overall)
     lines += [table.markdown(), ""] if table.rows else []
-    lines += [f"- {sentence}" for sentence in across.sentences]
-    if across.left_out:
-        lines.append(f"- Left out, not in every experiment: {', '.join(across.left_out)}.")
-    if across.differing:
-        lines.append(f"- The experiments' protocols differ in: {', '.join(across.differing)}.")
+    lines += [f"- {sentence}" for sentence in overall.sentences]
+    if overall.left_out:
+        lines.append(f"- Left out because they are not in every experiment: {', '.join(overall.left_out)}.")
+    if overall.differing:
+        lines.append(f"- The experiments' protocols differ in: {', '.join(overall.differing)}.")
     return [*lines, ""]
 
 
-def comparison_json(experiments: Sequence[Evidence], across: Across | None) -> dict[str, Any]:
-    """The same for machines; scores are fractions."""
+def comparison_json(experiments: Sequence[Analysis], overall: ExperimentsComparison | None) -> dict[str, Any]:
+    """Return the comparison for JSON; scores are fractions."""
     found: dict[str, Any] = {"experiments": []}
-    for name, evidence in zip(case_names(experiments), experiments, strict=True):
+    for name, analysis in zip(experiment_labels(experiments), experiments, strict=True):
         found["experiments"].append(
             {
                 "name": name,
-                "leaky": evidence.comparison.leaky,
-                "setting": evidence.setting,
-                "metric": evidence.metric,
-                "means": evidence.means,
-                "leaders": sorted(evidence.leaders[evidence.setting, evidence.metric]),
-                "pairs": [finding.as_dict() for finding in evidence.findings],
-                "caveats": list(evidence.caveats),
-                "published": [row.as_dict() for row in published_rows(evidence)],
+                "leaky": analysis.comparison.leaky,
+                "verdict": conclude_experiment(analysis).text,
+                "setting": analysis.setting,
+                "metric": analysis.metric,
+                "means": analysis.means,
+                "leaders": sorted(analysis.leaders[analysis.setting, analysis.metric]),
+                "pairs": [pair.as_dict() for pair in analysis.pairs],
+                "caveats": list(analysis.caveats),
+                "published": [row.as_dict() for row in published_rows(analysis)],
             }
         )
-    if across is not None:
-        found["across"] = {"cases": across.cases, "sentences": across.sentences}
-        if across.test is not None:
+    if overall is not None:
+        found["across"] = {"cases": overall.cases, "sentences": overall.sentences}
+        if overall.together is not None:
+            found["across"]["in_general"] = {
+                "means": overall.together.means,
+                "interaction": overall.together.interaction,
+                "repeats": overall.together.sentence,
+                "pairs": [
+                    {
+                        "first": pair.first,
+                        "second": pair.second,
+                        "verdict": pair.verdict,
+                        "difference": pair.difference,
+                        "low": pair.low,
+                        "high": pair.high,
+                        "p_adjusted": pair.p_adjusted,
+                    }
+                    for pair in overall.together.pairs
+                ],
+            }
+        if overall.test is not None:
             found["across"] |= {
-                "mean_ranks": dict(across.test.mean_ranks),
-                "friedman_p": across.test.p_value,
-                "critical_difference": across.test.critical_difference,
+                "mean_ranks": dict(overall.test.mean_ranks),
+                "friedman_p": overall.test.p_value,
+                "critical_difference": overall.test.critical_difference,
             }
     return found
 
 
 def write_comparison(
-    folder: Path, experiments: Sequence[Evidence], across: Across | None, text: str
+    directory: Path, experiments: Sequence[Analysis], overall: ExperimentsComparison | None, text: str
 ) -> list[Path]:
-    """Write the text, each experiment's pairs as CSV, and over several the table and the diagram."""
-    written = [folder / "comparison.md"]
+    """Write the text, the pairs of each experiment as CSV, and for several experiments the rank diagram.
+
+    Args:
+        directory: Output directory.
+        experiments: Analysis of each experiment.
+        overall: Ranks over all experiments; None for one experiment.
+        text: Content of ``comparison.md``.
+
+    Returns:
+        Paths of the written files.
+    """
+    written = [directory / "comparison.md"]
     write_text(written[0], text)
-    for name, evidence in zip(case_names(experiments), experiments, strict=True):
-        pairs = folder / f"pairs-{Path(name).name}.csv"
-        write_text(pairs, pairs_table(evidence).csv())
+    for name, analysis in zip(experiment_labels(experiments), experiments, strict=True):
+        pairs = directory / f"pairs-{Path(name).name}.csv"
+        write_text(pairs, pairs_table(analysis).csv())
         written.append(pairs)
-    if across is not None:
-        written.append(folder / "across.tex")
-        write_text(written[-1], across_table(across).latex())
-        if across.test is not None:
+    if overall is not None:
+        written.append(directory / "across.tex")
+        write_text(written[-1], experiments_table(overall).latex())
+        if overall.test is not None:
             from levelfield.reports.figures import write_png, write_svg
 
-            diagram = critical_difference_diagram(across.test)
-            written += [folder / "critical-difference.png", folder / "critical-difference.svg"]
+            diagram = critical_difference_diagram(overall.test)
+            written += [directory / "critical-difference.png", directory / "critical-difference.svg"]
             write_png(diagram, written[-2])
             write_svg(diagram, written[-1])
     return written

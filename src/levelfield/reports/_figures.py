@@ -1,87 +1,93 @@
-"""The figures of an experiment: those of the page, and all of them as files."""
+"""Figures of an experiment, for the report page and as files."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from levelfield.compare import Evidence
+from levelfield.analysis import Analysis
 from levelfield.records import Store
-from levelfield.reports.figures import Chart, charts_of, write_chart, write_png, write_svg
+from levelfield.reports.figures import Chart, build_charts, write_chart, write_png, write_svg
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def page_charts(evidence: Evidence) -> list[Chart]:
-    """What the report shows first."""
+def page_charts(analysis: Analysis) -> list[Chart]:
+    """Return the charts of the section "Charts"."""
     from levelfield.reports.figures import experiment, search
 
     found = (
-        experiment.scores(evidence),
-        experiment.learning_curves(evidence),
-        search.search_history(evidence),
+        experiment.learning_curves(analysis),
+        search.search_history(analysis),
     )
     return [chart for chart in found if chart is not None]
 
 
-def structure_charts(evidence: Evidence) -> list[Chart]:
-    """How measures go together, and how the embeddings fill their space."""
+def structure_charts(analysis: Analysis) -> list[Chart]:
+    """Return the charts of the section "Metrics and structure"."""
     from levelfield.reports.figures import experiment
 
     found = (
-        experiment.metric_correlation(evidence),
-        experiment.spectra(evidence),
-        experiment.rho_against_score(evidence),
+        experiment.metric_correlation(analysis),
+        experiment.spectra(analysis),
+        experiment.rho_against_score(analysis),
     )
     return [chart for chart in found if chart is not None]
 
 
-def search_charts(evidence: Evidence) -> dict[str, list[Chart]]:
-    """Importance and slices of each method whose search allows them."""
+def search_charts(analysis: Analysis) -> dict[str, list[Chart]]:
+    """Return charts of importance and slices by method, if the search has enough trials."""
     from levelfield.reports.figures import search
 
     charts: dict[str, list[Chart]] = {}
-    for result in evidence.comparison.trained:
-        found = (search.method_importance(evidence, result), search.method_slices(evidence, result))
+    for result in analysis.comparison.trained:
+        found = (search.method_importance(analysis, result), search.method_slices(analysis, result))
         charts[result.method] = [chart for chart in found if chart is not None]
     return {method: found for method, found in charts.items() if found}
 
 
-def differences_diagram(evidence: Evidence) -> Figure | None:
-    """The methods by their means, and a bar over those of whom no two were found different; None of two."""
+def differences_diagram(analysis: Analysis) -> Figure | None:
+    """Draw the methods by mean score, with bars over groups without a difference; None below 3 methods."""
     from matplotlib.ticker import MaxNLocator
 
-    from levelfield.stats import group_diagram
+    from levelfield.reports.figures.rank_diagram import group_diagram
 
-    measure = evidence.measure
-    places = {method: measure.scale * mean for method, mean in evidence.means.items()}
+    metric_info = analysis.metric_info
+    places = {method: metric_info.scale * mean for method, mean in analysis.means.items()}
     if len(places) < 3:
         return None
     values = list(places.values())
     ticks = MaxNLocator(8, steps=[1, 2, 5, 10]).tick_values(min(values), max(values))
-    digits = 2 if measure.unit == "percent" else 4
+    digits = 2 if metric_info.unit == "percent" else 4
     return group_diagram(
         places,
-        evidence.groups,
+        analysis.groups,
         ends=(values[0], values[-1]),
         ticks={float(tick): f"{tick:g}" for tick in ticks if min(values) <= tick <= max(values)},
-        title=f"Mean {evidence.setting} {measure.axis}; a bar: no two of them were found different",
+        title=f"Mean {analysis.setting} {metric_info.axis}; a bar joins methods that do not differ",
         digits=digits,
     )
 
 
-def write_figures(evidence: Evidence, folder: Path | None = None) -> list[Path]:
-    """Write every registered figure as ``NAME.png`` and ``NAME.html``; ``report/figures/`` by default.
+def write_figures(analysis: Analysis, directory: Path | None = None) -> list[Path]:
+    """Write all registered figures as ``NAME.png`` and ``NAME.html``.
 
-    The diagram of differences is ``differences.png`` and ``differences.svg``.
+    The diagram of differences is written as ``differences.png`` and ``differences.svg``.
+
+    Args:
+        analysis: Analysis of the experiment.
+        directory: Output directory. Defaults to ``report/figures/`` of the experiment.
+
+    Returns:
+        Paths of the written files.
     """
-    folder = folder or Store(evidence.root).report_folder / "figures"
-    charts = charts_of(evidence)
-    written = [path for name, chart in charts.items() for path in write_chart(chart, folder, name)]
-    diagram = differences_diagram(evidence)
+    directory = directory or Store(analysis.root).report_directory / "figures"
+    charts = build_charts(analysis)
+    written = [path for name, chart in charts.items() for path in write_chart(chart, directory, name)]
+    diagram = differences_diagram(analysis)
     if diagram is not None:
-        written += [folder / "differences.png", folder / "differences.svg"]
+        written += [directory / "differences.png", directory / "differences.svg"]
         write_png(diagram, written[-2])
         write_svg(diagram, written[-1])
     return written

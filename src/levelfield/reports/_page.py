@@ -1,74 +1,93 @@
-"""The report: one self-contained page, and the tables beside it."""
+"""Report of an experiment: one self-contained HTML page, and tables as files."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import yaml
+from markupsafe import Markup
 
 import levelfield
-from levelfield.compare import Comparison, Evidence, beside_published, verify, weigh
-from levelfield.records import Store, experiment_record, write_text
-from levelfield.reports._beside_table import beside_tables
+from levelfield.analysis import (
+    Analysis,
+    Comparison,
+    analyze,
+    compare_with_published,
+    conclude_experiment,
+    verify,
+)
+from levelfield.records import Store, dump_experiment, write_text
+from levelfield.reports._alarm_rate import quote_alarm_rate
 from levelfield.reports._classes import classes_table, confusions_table
 from levelfield.reports._comparison import pairs_table
 from levelfield.reports._figures import differences_diagram, page_charts, search_charts, structure_charts
 from levelfield.reports._gallery import gallery_section
+from levelfield.reports._published_table import build_published_tables
 from levelfield.reports._results_table import (
     caption,
-    identity_table,
+    identity_settings_table,
     ledger_table,
     reranking_table,
+    result_warnings,
+    results_latex,
     results_lines,
     results_markdown,
     results_table,
     selections_table,
-    warnings,
 )
-from levelfield.reports._trust import budget_table, conclusions, surroundings_table
-from levelfield.reports.pages import ASSETS, asset, drawing, plot, render_page
+from levelfield.reports._trust import budget_table, conclusions, environment_table
+from levelfield.reports.figures.experiment import scores
+from levelfield.reports.pages import ASSETS, asset, data_block, embed_chart, embed_figure, render_page
+from levelfield.reports.table import escape_latex
 
 
-def write_report(root: str | Path, *, evidence: Evidence | None = None, assets: bool = False) -> Path:
-    """Write ``report/index.html`` and the tables beside it; returns the page's path.
+def write_report(root: str | Path, *, analysis: Analysis | None = None, assets: bool = False) -> Path:
+    """Write ``report/index.html`` and the tables in ``report/``; return the path of the page.
 
     ``results.csv`` has one line per number, ``results.md`` and ``results.tex`` the main table, ``pairs.csv``
     one line per pair of methods, ``classes.csv`` one line per test class.
 
     Args:
-        root: The folder that ``levelfield run`` wrote.
-        evidence: What ``weigh`` made of it, if that is at hand.
-        assets: Keep style and scripts in ``report/assets/`` instead of in the page.
+        root: Experiment directory.
+        analysis: Result of :func:`levelfield.analysis.analyze` for ``root``. Computed by default.
+        assets: Write style and scripts to ``report/assets/`` instead of into the page.
     """
-    evidence = evidence or weigh(root)
-    comparison, leaders = evidence.comparison, evidence.leaders
-    folder = Store(Path(root)).report_folder
-    write_text(folder / "results.csv", results_lines(comparison).csv())
-    write_text(folder / "results.md", results_markdown(comparison, leaders))
-    write_text(folder / "results.tex", results_table(comparison, leaders).latex())
-    write_text(folder / "pairs.csv", pairs_table(evidence).csv())
-    classes = classes_table(evidence, limit=None)
+    analysis = analysis or analyze(root)
+    write_tables(root, analysis=analysis)
+    directory = Store(Path(root)).report_directory
+    classes = classes_table(analysis, limit=None)
     if classes is not None:
-        write_text(folder / "classes.csv", classes.csv())
+        write_text(directory / "classes.csv", classes.csv())
     for name in ASSETS if assets else ():
-        write_text(folder / "assets" / name, asset(name))
-    page = folder / "index.html"
-    write_text(page, render_report(evidence, assets="assets/" if assets else None))
+        write_text(directory / "assets" / name, asset(name))
+    page = directory / "index.html"
+    write_text(page, render_report(analysis, assets="assets/" if assets else None))
     return page
 
 
-def render_report(evidence: Evidence, *, assets: str | None = None, home: str = "") -> str:
-    """The page as HTML. Nothing in it is loaded from elsewhere.
+def write_tables(root: str | Path, *, analysis: Analysis | None = None) -> None:
+    """Write the tables of the report that `levelfield verify` checks: results and pairs, without the page."""
+    analysis = analysis or analyze(root)
+    directory = Store(Path(root)).report_directory
+    write_text(directory / "results.csv", results_lines(analysis).csv())
+    write_text(directory / "results.md", results_markdown(analysis))
+    write_text(directory / "results.tex", results_latex(analysis))
+    write_text(directory / "pairs.csv", pairs_table(analysis).csv())
+
+
+def render_report(analysis: Analysis, *, assets: str | None = None, home: str = "") -> str:
+    """Return the report page as HTML. The page loads nothing from other hosts.
 
     Args:
-        evidence: The experiment.
-        assets: Where style and scripts lie, as seen from the page; None puts them into it.
-        home: Where a list of all experiments lies, if there is one.
+        analysis: Analysis of the experiment.
+        assets: Relative URL of the directory with style and scripts; None puts them into the page.
+        home: URL of a list of all experiments, if there is one.
     """
-    comparison = evidence.comparison
-    found = verify(evidence.root)
-    can, cannot = conclusions(evidence, found)
+    comparison = analysis.comparison
+    found = verify(analysis.root)
+    can, cannot = conclusions(analysis, found)
     recorded = comparison.experiment.model_dump(
         mode="json", exclude={"engine": True, "plugins": True, "dataset": {"root"}, "search": {"storage"}}
     )
@@ -80,72 +99,114 @@ def render_report(evidence: Evidence, *, assets: str | None = None, home: str = 
         version=levelfield.__version__,
         methods=len(comparison.trained),
         leaky=comparison.leaky,
-        warnings=[*warnings(comparison), *found],
+        conclusion=conclude_experiment(analysis),
+        how_sure=_how_sure(analysis),
+        intervals=embed_chart(scores(analysis)) if analysis.means else None,
+        problems=found,
+        notes=result_warnings(comparison),
+        copies=_copies(analysis),
         split=comparison.split,
-        caption=caption(comparison),
-        results=results_table(comparison, evidence.leaders),
-        findings=_findings(evidence),
-        beside=beside_tables(beside_published(evidence, metrics=_shown_beside(evidence))),
-        figures=[plot(chart) for chart in page_charts(evidence)],
-        gallery=gallery_section(evidence),
-        classes=classes_table(evidence),
-        confusions=confusions_table(evidence),
-        structure=[plot(chart) for chart in structure_charts(evidence)],
+        caption=caption(analysis),
+        results=results_table(analysis),
+        differences=_differences(analysis),
+        published=build_published_tables(
+            compare_with_published(analysis, metrics=_published_metrics(analysis))
+        ),
+        figures=[embed_chart(chart) for chart in page_charts(analysis)],
+        gallery=gallery_section(analysis),
+        classes=classes_table(analysis),
+        confusions=confusions_table(analysis),
+        structure=[embed_chart(chart) for chart in structure_charts(analysis)],
         searches=[
-            (method, [plot(chart) for chart in charts]) for method, charts in search_charts(evidence).items()
+            (method, [embed_chart(chart) for chart in charts])
+            for method, charts in search_charts(analysis).items()
         ],
         reranking=reranking_table(comparison),
         selections=selections_table(comparison),
         can=can,
         cannot=cannot,
         ledger=ledger_table(comparison),
-        budget=budget_table(evidence),
-        surroundings=surroundings_table(Store(evidence.root).runs()),
-        identity=identity_table(),
+        budget=budget_table(analysis),
+        environment=environment_table(Store(analysis.root).runs()),
+        identity=identity_settings_table(),
         revisions=_revisions(comparison),
         yaml=yaml.safe_dump(recorded, sort_keys=False),
     )
 
 
-def _findings(evidence: Evidence) -> dict[str, Any]:
-    """The sentences: what is known of the best first, then all other pairs."""
-    best = next(iter(evidence.means), None)
-    diagram = differences_diagram(evidence)
-    about_best = [finding for finding in evidence.findings if finding.first == best]
-    others = [finding for finding in evidence.findings if finding.first != best]
+def _how_sure(analysis: Analysis) -> str:
+    """Return one sentence on what the verdicts count as chance."""
+    judgment = analysis.judgments.get((analysis.setting, analysis.metric))
+    if judgment is None or not judgment.pairs:
+        return ""
+    classes = f"{judgment.classes} test classes" if judgment.classes else "no values per class"
+    searches = f"{judgment.repeats} searches, " if judgment.repeats > 1 else ""
+    return (
+        f"From {classes}, {searches}{judgment.reruns} reruns. All pairs are judged together at "
+        f"{1 - judgment.alpha:.0%}."
+    )
+
+
+def _copies(analysis: Analysis) -> list[tuple[str, str, Markup]]:
+    """Return label, id and hidden text of each copy button."""
+    name = analysis.comparison.experiment.name
+    citation = (
+        f"@misc{{levelfield-{re.sub(r'[^a-z0-9]+', '-', name.lower()).strip('-')},\n"
+        f"  title = {{{escape_latex(name)}: a comparison of embedding methods}},\n"
+        f"  note = {{levelfield {levelfield.__version__}}},\n}}\n"
+    )
+    texts = {
+        "Copy as LaTeX": results_latex(analysis),
+        "Copy as Markdown": results_markdown(analysis),
+        "Copy as CSV": results_lines(analysis).csv(),
+        "Copy citation": citation,
+    }
+    return [
+        (label, f"copy-{number}", data_block(text, name=f"copy-{number}"))
+        for number, (label, text) in enumerate(texts.items())
+    ]
+
+
+def _differences(analysis: Analysis) -> dict[str, Any]:
+    """Return the content of the section "Differences": pairs of the best method first."""
+    best = next(iter(analysis.means), None)
+    diagram = differences_diagram(analysis)
+    rate = quote_alarm_rate(analysis)
+    about_best = [pair for pair in analysis.pairs if pair.first == best]
+    others = [pair for pair in analysis.pairs if pair.first != best]
     return {
-        "what": f"{evidence.setting} {evidence.measure.label}",
-        "points": evidence.measure.unit == "percent",
-        "best": [(finding.verdict, finding.sentence) for finding in about_best],
-        "others": [(finding.verdict, finding.sentence) for finding in others],
-        "diagram": None if diagram is None else drawing(diagram),
-        "caveats": evidence.caveats,
+        "metric": f"{analysis.setting} {analysis.metric_info.label}",
+        "points": analysis.metric_info.unit == "percent",
+        "best": [(pair.verdict, pair.sentence) for pair in about_best],
+        "others": [(pair.verdict, pair.sentence) for pair in others],
+        "diagram": None if diagram is None else embed_figure(diagram),
+        "caveats": [*analysis.caveats, *([] if rate is None else [rate.sentence])],
     }
 
 
-def _shown_beside(evidence: Evidence) -> list[str]:
-    """The measure of the selection, and the one that every paper prints."""
-    wanted = dict.fromkeys((evidence.metric, "precision_at_1"))
-    return [metric for metric in wanted if metric in evidence.comparison.metrics]
+def _published_metrics(analysis: Analysis) -> list[str]:
+    """Return the selection metric and Precision@1, which all papers print."""
+    wanted = dict.fromkeys((analysis.metric, "precision_at_1"))
+    return [metric for metric in wanted if metric in analysis.comparison.metrics]
 
 
 def _revisions(comparison: Comparison) -> list[str]:
-    """What changed from one revision of the experiment file to the next; empty while there is only one."""
+    """Return the changes between revisions of the experiment, one line per revision after the first."""
     lines = []
     for before, after in zip(comparison.revisions, comparison.revisions[1:], strict=False):
-        changes = differences(
-            {**experiment_record(before.experiment), "plugins": before.plugins},
-            {**experiment_record(after.experiment), "plugins": after.plugins},
+        changes = list_changes(
+            {**dump_experiment(before.experiment), "plugins": before.plugins},
+            {**dump_experiment(after.experiment), "plugins": after.plugins},
         )
         lines.append(f"{after.time}: " + "; ".join(changes))
     return lines
 
 
-def differences(before: Any, after: Any, path: str = "") -> list[str]:
-    """The leaves that differ between two nested values.
+def list_changes(before: Any, after: Any, path: str = "") -> list[str]:
+    """Return the leaves that differ between two nested values.
 
     Example:
-        >>> differences({"search": {"trials": 5}}, {"search": {"trials": 8}})
+        >>> list_changes({"search": {"trials": 5}}, {"search": {"trials": 8}})
         ['search.trials: 5 -> 8']
     """
     if isinstance(before, dict) and isinstance(after, dict):
@@ -153,6 +214,6 @@ def differences(before: Any, after: Any, path: str = "") -> list[str]:
         return [
             line
             for key in keys
-            for line in differences(before.get(key), after.get(key), f"{path}.{key}" if path else key)
+            for line in list_changes(before.get(key), after.get(key), f"{path}.{key}" if path else key)
         ]
     return [] if before == after else [f"{path}: {before} -> {after}"]

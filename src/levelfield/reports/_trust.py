@@ -1,69 +1,70 @@
-"""Why, and how far, the numbers can be trusted: budgets, seeds, versions, and what may be concluded."""
+"""Section "Trust" of the report: conclusions, budgets, software and hardware."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
 
-from levelfield.compare import Evidence
-from levelfield.records import Provenance, RunFolder, Store
-from levelfield.reports.table import Cell, Column, Row, Table, plain
+from levelfield.analysis import Analysis
+from levelfield.records import Provenance, RunDirectory, Store
+from levelfield.reports.table import Table, TableCell, TableColumn, TableRow, plain_cell
 
 SHOWN_VERSIONS = ("torch", "torchvision", "timm", "numpy")
 
 
-def conclusions(evidence: Evidence, findings: list[str]) -> tuple[list[str], list[str]]:
-    """What can be concluded, and what cannot, in plain sentences.
+def conclusions(analysis: Analysis, problems: list[str]) -> tuple[list[str], list[str]]:
+    """Return sentences on what the results show, and on what they do not show.
 
     Args:
-        evidence: The experiment.
-        findings: What :func:`levelfield.compare.verify` found wrong with its records.
+        analysis: Analysis of the experiment.
+        problems: Inconsistencies of the records, from :func:`levelfield.analysis.verify`.
     """
-    comparison, experiment = evidence.comparison, evidence.comparison.experiment
-    if findings:
-        return [], ["The records do not fit together (see above). Conclude nothing until that is cleared up."]
+    comparison, experiment = analysis.comparison, analysis.comparison.experiment
+    if problems:
+        return [], [
+            "The records are inconsistent (see above). Do not draw conclusions until this is resolved."
+        ]
     can, cannot = [], []
-    decided = [f for f in evidence.findings if f.verdict not in ("undecided", "equivalent")]
-    measure = f"{evidence.setting} {evidence.measure.label}"
-    if evidence.findings:
-        can.append(f"In {measure}, {len(decided)} of {len(evidence.findings)} pairs of methods differ.")
+    decided = [f for f in analysis.pairs if f.verdict not in ("undecided", "equivalent")]
+    metric = f"{analysis.setting} {analysis.metric_info.label}"
+    if analysis.pairs:
+        can.append(f"In {metric}, {len(decided)} of {len(analysis.pairs)} pairs of methods differ.")
     baseline = comparison.baseline
     leaders = [
         method
-        for method in evidence.means
-        if method in evidence.leaders[evidence.setting, evidence.metric] and method != baseline
+        for method in analysis.means
+        if method in analysis.leaders[analysis.setting, analysis.metric] and method != baseline
     ]
     if len(leaders) == 1:
-        can.append(f"{leaders[0]} is the only one that no other was found better than.")
+        can.append(f"{leaders[0]} is the only method that no other was found better than.")
     elif leaders:
         can.append(f"No method was found better than {', '.join(leaders[:-1])} or {leaders[-1]}.")
-    equivalent = sum(f.verdict == "equivalent" for f in evidence.findings)
+    equivalent = sum(f.verdict == "equivalent" for f in analysis.pairs)
     if equivalent:
-        can.append(f"In {equivalent} pairs the two are equivalent: surely closer than what matters.")
-    undecided = len(evidence.findings) - len(decided) - equivalent
+        can.append(
+            f"In {equivalent} pairs the methods are equivalent: the difference is too small to matter."
+        )
+    undecided = len(analysis.pairs) - len(decided) - equivalent
     if undecided:
-        cannot.append(
-            f"That the methods of the other {undecided} pairs are equal: undecided is no proof of equality."
-        )
-    cannot += [f"More than this allows: {caveat}" for caveat in evidence.caveats]
+        cannot.append(f'The methods of {undecided} other pairs may differ: "undecided" does not mean equal.')
+    cannot += [f"Limit of the verdicts: {caveat}" for caveat in analysis.caveats]
     if comparison.leaky:
-        cannot.append(
-            "How well any of this does on new data: hyperparameters were chosen with test feedback."
-        )
+        cannot.append("Performance on new data is unknown: hyperparameters were chosen with test feedback.")
     trunk = f"{experiment.trunk.name} ({experiment.trunk.mode})"
     cannot.append(
-        f"What holds on other data than {experiment.dataset.name}, with another network than {trunk}, with "
-        f"other batches or embedding sizes, or after a search of more than {experiment.search.trials} trials."
+        f"The results may not hold on other data than {experiment.dataset.name}, with other "
+        f"trunks than {trunk}, with other batch or embedding sizes, or with more than "
+        f"{experiment.search.trials} trials per search."
     )
     if len({len(result.trials) for result in comparison.trained}) > 1:
-        cannot.append("Whether a method with the smaller budget of trials would have caught up.")
+        cannot.append("A method with fewer trials might have caught up with an equal budget.")
     return can, cannot
 
 
-def budget_table(evidence: Evidence) -> Table:
-    """What each method was given and what came of it."""
-    store, rows = Store(evidence.root), []
-    for result in evidence.comparison.trained:
+def budget_table(analysis: Analysis) -> Table:
+    """Return searches, trials, runs, failures and search time of each method."""
+    store, rows = Store(analysis.root), []
+    for result in analysis.comparison.trained:
         runs = [run for repeat in result.repeats for trial in repeat.trials for run in trial.runs]
         seconds = [p.seconds for p in (store.run(run).provenance() for run in runs) if p is not None]
         trials = sum(len(repeat.trials) for repeat in result.repeats)
@@ -77,27 +78,29 @@ def budget_table(evidence: Evidence) -> Table:
             scored,
             len(result.failed),
         )
-        minutes = Cell(f"{sum(seconds) / 60:.1f}", value=sum(seconds) / 60) if seconds else Cell("-")
-        rows.append(Row((Cell(result.method), *map(plain, numbers), minutes)))
+        minutes = (
+            TableCell(f"{sum(seconds) / 60:.1f}", value=sum(seconds) / 60) if seconds else TableCell("-")
+        )
+        rows.append(TableRow((TableCell(result.method), *map(plain_cell, numbers), minutes)))
     heads = ("searches", "trials", "runs", "diverged", "pruned", "reruns scored", "reruns failed")
-    columns = (Column("method", left=True), *map(Column, heads), Column("minutes of search"))
+    columns = (TableColumn("method", left=True), *map(TableColumn, heads), TableColumn("minutes of search"))
     return Table(columns, tuple(rows))
 
 
-def surroundings_table(runs: Iterable[RunFolder]) -> Table:
-    """On what, and with what, the runs were computed: one line for each that occurs."""
+def environment_table(runs: Iterable[RunDirectory]) -> Table:
+    """Return software versions and hardware of the runs, with the number of runs for each combination."""
     counts: Counter[tuple[str, ...]] = Counter()
     for run in runs:
         found = run.provenance()
         if found is not None:
-            counts[_surroundings(found)] += 1
+            counts[_environment(found)] += 1
     heads = ("python", *SHOWN_VERSIONS, "processor", "threads", "device", "levelfield's commit")
-    columns = (*(Column(head, left=True) for head in heads), Column("runs"))
-    rows = [Row((*map(Cell, line), plain(count))) for line, count in counts.most_common()]
+    columns = (*(TableColumn(head, left=True) for head in heads), TableColumn("runs"))
+    rows = [TableRow((*map(TableCell, line), plain_cell(count))) for line, count in counts.most_common()]
     return Table(columns, tuple(rows))
 
 
-def _surroundings(found: Provenance) -> tuple[str, ...]:
+def _environment(found: Provenance) -> tuple[str, ...]:
     versions = (found.versions.get(package) or "-" for package in SHOWN_VERSIONS)
     return (
         found.python,

@@ -1,4 +1,4 @@
-"""What all pages share: style, script, charts, and the rule that nothing is loaded from elsewhere."""
+"""Common parts of all pages: style, scripts, charts and the content security policy."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ from levelfield.reports.figures import (
     BarChart,
     Chart,
     ContourChart,
+    IntervalChart,
     MatrixChart,
     PanelChart,
-    interactive,
     svg_text,
+    to_plotly,
 )
+from levelfield.reports.figures.charts import color
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,13 +35,13 @@ PLOTLY = "plotly-basic.min.js"
 
 @cache
 def asset(name: str) -> str:
-    """A file of the folder ``assets``."""
+    """Return the content of a file in ``assets``."""
     return (resources.files("levelfield.reports") / "assets" / name).read_text(encoding="utf-8")
 
 
 @cache
 def environment() -> jinja2.Environment:
-    """Templates whose values are escaped; a value that is missing is an error."""
+    """Return the Jinja environment: values are escaped, and missing values are errors."""
     return jinja2.Environment(
         loader=jinja2.PackageLoader("levelfield.reports", "templates"),
         autoescape=True,
@@ -50,31 +52,31 @@ def environment() -> jinja2.Environment:
 
 
 def render_page(template: str, *, assets: str | None = None, **values: Any) -> str:
-    """A page from a template.
+    """Render a page from a template.
 
     Args:
-        template: Its name.
-        assets: Where style and scripts lie, as seen from the page, "assets/" or "/assets/"; None puts them
-            into the page, which is then one file that can be mailed.
-        values: What the template shows.
+        template: Name of the template.
+        assets: URL of the directory with style and scripts, such as "assets/" or "/assets/"; None puts them
+            into the page, which is then one self-contained file.
+        values: Values of the template.
     """
     return environment().get_template(template).render(resources=_Resources(assets), **values)
 
 
 def page_resources(assets: str | None) -> _Resources:
-    """Style and scripts for a page of another room; see :func:`render_page`."""
+    """Return style and scripts for pages with their own templates; see :func:`render_page`."""
     return _Resources(assets)
 
 
 class _Resources:
-    """Style and scripts of a page, inside it or beside it, and the policy that forbids all others."""
+    """Style, scripts and content security policy of a page."""
 
     def __init__(self, assets: str | None) -> None:
         self._assets = assets
 
     @property
     def policy(self) -> str:
-        """The page's content security policy: only its own scripts run, and it asks nobody for anything."""
+        """Content security policy: only the scripts of the page run, and it sends no requests."""
         hashes = " ".join(f"'sha256-{_sha256(asset(name))}'" for name in (PLOTLY, "page.js"))
         scripts = hashes if self._assets is None else "'self' file:"
         styles = "'unsafe-inline'" if self._assets is None else "'self' file: 'unsafe-inline'"
@@ -82,14 +84,14 @@ class _Resources:
 
     @property
     def style(self) -> Markup:
-        """The style sheet."""
+        """Style sheet."""
         if self._assets is None:
             return Markup("<style>{}</style>").format(Markup(asset("page.css")))
         return Markup('<link rel="stylesheet" href="{}page.css">').format(self._assets)
 
     @property
     def scripts(self) -> Markup:
-        """The scripts, for the end of the page."""
+        """Scripts for the end of the page."""
         return Markup("\n").join(self._script(name) for name in (PLOTLY, "page.js"))
 
     def _script(self, name: str) -> Markup:
@@ -107,7 +109,7 @@ def _sha256(text: str) -> str:
 
 
 def data_block(value: Any, *, name: str = "") -> Markup:
-    """A value as JSON inside the page, where no text can end the block or become markup.
+    """Return a value as a JSON block in the page; text in it cannot end the block or become markup.
 
     Example:
         >>> print(data_block({"name": "</script>"}))
@@ -124,48 +126,50 @@ def _block(text: str, name: str = "") -> Markup:
 
 
 @dataclass(frozen=True)
-class PointPictures:
-    """What is shown on hover over a trace: its name, and the test image of each point."""
+class PointImages:
+    """Name of a trace and the test image of each of its points, shown on hover."""
 
     name: str
     rows: tuple[int, ...]
 
 
-def plot(chart: Chart, *, pictures: Sequence[PointPictures] | None = None) -> Markup:
-    """A chart as a piece of a page; a matrix as a table.
+def embed_chart(chart: Chart, *, images: Sequence[PointImages] | None = None) -> Markup:
+    """Return a chart as HTML; a matrix becomes a table.
 
     Args:
-        chart: Any but a contour, which the slim plotly of pages cannot draw.
-        pictures: For each trace, the pictures that the page shows on hover.
+        chart: Any chart except a contour, which the basic plotly bundle of the pages cannot draw.
+        images: Images to show on hover, for each trace.
     """
     match chart:
         case PanelChart() | BarChart():
-            return _plot(chart, pictures)
+            return _plot(chart, images)
         case MatrixChart():
             return _matrix(chart)
+        case IntervalChart():
+            return intervals_html(chart)
         case ContourChart():
-            raise TypeError("pages cannot draw a contour; `levelfield report --figures` does")
+            raise TypeError("pages cannot draw a contour; use `levelfield report --figures`")
 
 
-def _plot(chart: PanelChart | BarChart, pictures: Sequence[PointPictures] | None) -> Markup:
+def _plot(chart: PanelChart | BarChart, images: Sequence[PointImages] | None) -> Markup:
     from plotly.io.json import to_json_plotly
 
-    figure: dict[str, Any] = interactive(chart).to_plotly_json()
+    figure: dict[str, Any] = to_plotly(chart).to_plotly_json()
     layout = {
         name: value for name, value in figure["layout"].items() if name not in ("template", "font", "title")
     }
     layout["margin"] = {**layout.get("margin", {}), "t": 30}
     content = {"data": figure["data"], "layout": layout}
-    if pictures is not None:
+    if images is not None:
         layout["height"] = 560
-        content["pictures"] = [{"name": trace.name, "rows": trace.rows} for trace in pictures]
+        content["images"] = [{"name": trace.name, "rows": trace.rows} for trace in images]
     return Markup(
         '<figure class="plot" aria-label="{0}"><figcaption>{0}</figcaption><div></div>{1}</figure>'
     ).format(chart.title, _block(str(to_json_plotly(content))))
 
 
 def _matrix(chart: MatrixChart) -> Markup:
-    """A coloured table: blue for 1, red for -1, so that it can be read and copied."""
+    """Return the matrix as a colored table: blue for 1, red for -1."""
     heads = Markup("").join(Markup('<th scope="col">{}</th>').format(name) for name in chart.names)
     rows = []
     for name, line in zip(chart.names, chart.values.tolist(), strict=True):
@@ -178,28 +182,71 @@ def _matrix(chart: MatrixChart) -> Markup:
 
 
 def _matrix_cell(value: float) -> Markup:
-    if math.isnan(value):  # it never changes, so it correlates with nothing
+    if math.isnan(value):  # correlation with a constant metric
         return Markup("<td>-</td>")
     fade = round(255 - 130 * min(1.0, abs(value)))
-    colour = f"{fade} {fade + (255 - fade) // 3} 255" if value > 0 else f"255 {fade} {fade}"
-    return Markup('<td style="--cell: {}">{}</td>').format(colour, f"{value:.2f}")
+    shade = f"{fade} {fade + (255 - fade) // 3} 255" if value > 0 else f"255 {fade} {fade}"
+    return Markup('<td style="--cell: {}">{}</td>').format(shade, f"{value:.2f}")
 
 
-def drawing(figure: Figure) -> Markup:
-    """A matplotlib figure as a piece of a page: SVG, whose names matplotlib has escaped."""
+def intervals_html(chart: IntervalChart) -> Markup:
+    """Return dots with intervals as plain HTML: it needs no script, and prints."""
+    ends = [end for row in chart.rows for end in row.ends]
+    low, high = min(ends, default=0.0), max(ends, default=1.0)
+    space = 0.03 * (high - low) or 1.0
+    low, high = low - space, high + space
+
+    def place(value: float) -> str:
+        return f"{100 * (value - low) / (high - low):.2f}%"
+
+    rows = []
+    for row in chart.rows:
+        left, right = row.ends
+        width = f"{100 * (right - left) / (high - low):.2f}%"
+        bar = (
+            Markup('<i style="left: {}; width: {}"></i>').format(place(left), width) if row.half_width else ""
+        )
+        spread = f"± {row.half_width:.2f}" if row.half_width else ""
+        name = Markup("{} <small>{}</small>").format(row.name, row.note) if row.note else row.name
+        rows.append(
+            Markup(
+                '<tr style="--dot: {}"><th scope="row">{}</th>'
+                '<td class="track"><span>{}<b style="left: {}"></b></span></td><td class="number">'
+                "{} <small>{}</small></td></tr>"
+            ).format(color(row.color), name, bar, place(row.value), row.text, spread)
+        )
+    ticks = Markup("").join(
+        Markup('<u style="left: {}">{}</u>').format(place(tick), f"{tick:g}") for tick in _ticks(low, high)
+    )
+    return Markup(
+        '<table class="dots"><caption>{}</caption>'
+        '<thead><tr><th scope="col">method</th><th scope="col">{}</th><th scope="col">mean</th></tr></thead>'
+        '<tbody>{}</tbody><tfoot><tr><td></td><td class="track"><span>{}</span></td><td></td></tr></tfoot>'
+        "</table>"
+    ).format(chart.title, chart.x_label, Markup("\n").join(rows), ticks)
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Return 3 to 7 round numbers between two ends.
+
+    Example:
+        >>> _ticks(16.2, 20.1)
+        [17.0, 18.0, 19.0, 20.0]
+    """
+    step = 10.0 ** math.floor(math.log10((high - low) / 3))
+    step *= next(factor for factor in (5, 2, 1) if (high - low) / (step * factor) >= 3)
+    first = math.ceil(low / step)
+    return [round(step * number, 10) for number in range(first, math.floor(high / step) + 1)]
+
+
+def embed_figure(figure: Figure) -> Markup:
+    """Return a matplotlib figure as inline SVG; matplotlib escapes the names."""
     svg = svg_text(figure)
     return Markup('<div class="diagram" tabindex="0" role="img" aria-label="{}">{}</div>').format(
         figure.axes[0].get_title(), Markup(svg[svg.index("<svg") :])
     )
 
 
-def region(content: Markup, label: str) -> Markup:
-    """A card that can be scrolled sideways, also with the keyboard."""
-    return Markup('<div class="card" tabindex="0" role="region" aria-label="{}">{}</div>').format(
-        label, content
-    )
-
-
-def encoded_pictures(pictures: Mapping[str, bytes]) -> dict[str, str]:
-    """Pictures as text for a page."""
-    return {name: base64.b64encode(content).decode() for name, content in pictures.items()}
+def encode_images(images: Mapping[str, bytes]) -> dict[str, str]:
+    """Encode images as base64."""
+    return {name: base64.b64encode(content).decode() for name, content in images.items()}

@@ -1,42 +1,43 @@
-"""One table, shown as HTML, Markdown, LaTeX, CSV or in the terminal."""
+"""Tables with output as HTML, Markdown, LaTeX, CSV or terminal text."""
 
 from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape as escape_html
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from levelfield.compare import Measure
+from levelfield.analysis import MetricInfo
 from levelfield.stats import Interval
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
-Value = str | int | float | bool | None
-Entry: TypeAlias = "str | int | float | bool | Cell | None"
+TableValue = str | int | float | bool | None
+TableEntry: TypeAlias = "str | int | float | bool | TableCell | None"
 Emphasis = Literal["", "alike", "best"]
 
 LATEX_SPECIAL = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
-    **{sign: "\\" + sign for sign in "&%$#_{}"},
+    **{char: "\\" + char for char in "&%$#_{}"},
 }
 
 
 @dataclass(frozen=True)
-class Column:
-    """What stands above a column.
+class TableColumn:
+    """Column of a table.
 
     Attributes:
-        head: Its name.
-        group: What stands above several columns side by side.
-        left: Words, flush left; numbers are flush right.
-        aside: A remark that only HTML and Markdown have room for.
+        head: Column head.
+        group: Common head above adjacent columns.
+        left: True aligns left, for text; False aligns right, for numbers.
+        aside: True for a note column, which only HTML, Markdown and CSV show.
     """
 
     head: str
@@ -51,86 +52,87 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One entry.
+class TableCell:
+    """Cell of a table.
 
     Attributes:
-        text: As people read it.
-        spread: What stands after "±", if anything.
-        value: For machines, in full precision; the text where there is none.
-        half_width: The spread for machines.
-        emphasis: "best" for the best of a column, "alike" for what may be as good; both are
-            bold.
+        text: Displayed text.
+        spread: Text after "±", if any.
+        value: Value in full precision, for CSV. Defaults to the text.
+        half_width: Half width of the interval in full precision, for CSV.
+        emphasis: "best" for the best value of a column, which is bold; "alike" for values that are not found
+            worse.
     """
 
     text: str
     spread: str = ""
-    value: Value = None
+    value: TableValue = None
     half_width: float | None = None
     emphasis: Emphasis = ""
 
     @property
-    def whole(self) -> str:
-        """Text and spread."""
+    def full_text(self) -> str:
+        """Text with spread."""
         return f"{self.text} ± {self.spread}" if self.spread else self.text
 
 
 @dataclass(frozen=True)
-class Row:
-    """One line; ``quiet`` ones, such as the untrained baseline, are set apart in HTML."""
+class TableRow:
+    """Row of a table; ``muted`` rows, such as the baseline, have their own style in HTML."""
 
-    cells: tuple[Cell, ...]
-    quiet: bool = False
+    cells: tuple[TableCell, ...]
+    muted: bool = False
 
 
 @dataclass(frozen=True)
 class Table:
-    """Columns, rows, and what is said about them.
+    """Table with title, caption and notes.
 
     Attributes:
-        columns: From left to right.
-        rows: Each with one cell per column.
-        title: Above it in the terminal.
-        caption: Of the LaTeX float; without one LaTeX gets the bare ``tabular``.
-        notes: Below it, one line each.
+        columns: Columns from left to right.
+        rows: Rows with one cell per column.
+        title: Title in the terminal.
+        caption: Caption of the LaTeX float; without a caption LaTeX output is a bare ``tabular``.
+        notes: Notes below the table, one line each.
 
     Example:
-        >>> table = Table.of(["method", "MAP@R"], [["triplet", 0.5]])
+        >>> table = Table.from_rows(["method", "MAP@R"], [["triplet", 0.5]])
         >>> print(table.markdown())
         | method | MAP@R |
         |---|---:|
         | triplet | 0.5 |
     """
 
-    columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    columns: tuple[TableColumn, ...]
+    rows: tuple[TableRow, ...]
     title: str = ""
     caption: str = ""
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, heads: Sequence[str], rows: Iterable[Sequence[Entry]], **options: Any) -> Table:
-        """A table of plain values; the first column is flush left."""
-        columns = tuple(Column(head, left=number == 0) for number, head in enumerate(heads))
+    def from_rows(cls, heads: Sequence[str], rows: Iterable[Sequence[TableEntry]], **options: Any) -> Table:
+        """Return a table from plain values or cells; the first column is aligned left."""
+        columns = tuple(TableColumn(head, left=number == 0) for number, head in enumerate(heads))
         lines = tuple(
-            Row(tuple(value if isinstance(value, Cell) else plain(value) for value in row)) for row in rows
+            TableRow(tuple(value if isinstance(value, TableCell) else plain_cell(value) for value in row))
+            for row in rows
         )
         return cls(columns, lines, **options)
 
     @classmethod
-    def of_records(cls, records: Sequence[Mapping[str, Value]], heads: Sequence[str] = ()) -> Table:
-        """A table whose rows are given by column name; ``heads`` names the columns of an empty one."""
+    def from_records(cls, records: Sequence[Mapping[str, TableValue]], heads: Sequence[str] = ()) -> Table:
+        """Return a table from dictionaries by column head; ``heads`` are the columns of an empty table."""
         heads = list(records[0]) if records else heads
-        return cls.of(heads, [[record[head] for head in heads] for record in records])
+        return cls.from_rows(heads, [[record[head] for head in heads] for record in records])
 
     @property
     def groups(self) -> list[tuple[str, int]]:
-        """What stands above the columns, with how many it spans; empty if nothing does."""
+        """Group heads with the number of columns they span; empty if no column has a group."""
         found = [(name, len(list(columns))) for name, columns in groupby(c.group for c in self.columns)]
         return found if any(name for name, _ in found) else []
 
     def markdown(self) -> str:
-        """As Markdown, notes included."""
+        """Return the table as Markdown, with notes."""
         lines = [
             _markdown_line(column.full_head for column in self.columns),
             "|" + "".join("---|" if column.left else "---:|" for column in self.columns),
@@ -138,15 +140,16 @@ class Table:
         for row in self.rows:
             lines.append(
                 _markdown_line(
-                    f"**{cell.whole}**" if cell.emphasis and cell.whole else cell.whole for cell in row.cells
+                    f"**{cell.full_text}**" if cell.emphasis == "best" and cell.full_text else cell.full_text
+                    for cell in row.cells
                 )
             )
         return "\n".join([*lines, *([""] if self.notes else []), *(f"- {note}" for note in self.notes)])
 
     def html(self, *, sortable: bool = False) -> str:
-        """As HTML, notes included; classes "best", "alike", "note" and "baseline" are the page's to style.
+        """Return the table as HTML, with notes. CSS classes are "best", "alike", "note" and "baseline".
 
-        With ``sortable`` the script of our pages lets readers sort by a click on a column's head.
+        With ``sortable`` a click on a column head sorts the table (needs ``page.js``).
         """
         lines = ['<table class="sortable">' if sortable else "<table>", "<thead>"]
         if self.groups:
@@ -161,10 +164,10 @@ class Table:
         lines += [f"<tr>{''.join(heads)}</tr>", "</thead>", "<tbody>"]
         for row in self.rows:
             cells = (
-                _tag("td", cell.whole, cell.emphasis or name)
+                _tag("td", cell.full_text, cell.emphasis or name)
                 for cell, name in zip(row.cells, names, strict=True)
             )
-            start = '<tr class="baseline">' if row.quiet else "<tr>"
+            start = '<tr class="baseline">' if row.muted else "<tr>"
             lines.append(f"{start}{''.join(cells)}</tr>")
         lines += ["</tbody>", "</table>"]
         if self.notes:
@@ -173,7 +176,7 @@ class Table:
         return "\n".join(lines)
 
     def latex(self) -> str:
-        """As LaTeX for ``\\input``, without the asides; it needs the package booktabs."""
+        """Return the table as LaTeX for ``\\input``, without asides; it needs the package booktabs."""
         kept = [number for number, column in enumerate(self.columns) if not column.aside]
         table = Table(tuple(self.columns[number] for number in kept), ())
         lines = [
@@ -196,30 +199,33 @@ class Table:
         return "\n".join(lines) + "\n"
 
     def csv(self) -> str:
-        """As CSV in full precision; a column with spreads is followed by one of its half-widths."""
+        """Return the table as CSV in full precision; a column with spreads is followed by its half widths."""
         spread = [
             any(row.cells[n].half_width is not None for row in self.rows) for n in range(len(self.columns))
         ]
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         heads: list[str] = []
-        for column, wide in zip(self.columns, spread, strict=True):
-            heads += [column.full_head, f"{column.full_head} half_width_95"] if wide else [column.full_head]
+        for column, has_spread in zip(self.columns, spread, strict=True):
+            heads += (
+                [column.full_head, f"{column.full_head} half_width_95"] if has_spread else [column.full_head]
+            )
         writer.writerow(heads)
         for row in self.rows:
             line: list[str] = []
-            for cell, wide in zip(row.cells, spread, strict=True):
-                line.append(cell.text if cell.value is None else _machine(cell.value))
-                line += [_machine(cell.half_width)] if wide else []
+            for cell, has_spread in zip(row.cells, spread, strict=True):
+                line.append(cell.text if cell.value is None else _format_value(cell.value))
+                line += [_format_value(cell.half_width)] if has_spread else []
             writer.writerow(line)
         return out.getvalue()
 
     def rich(self) -> RichTable:
-        """For the terminal, without title and asides."""
+        """Return the table for the terminal, without title and asides."""
+        from rich import box
         from rich.table import Table as RichTable
         from rich.text import Text
 
-        shown = RichTable()
+        shown = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
         kept = [number for number, column in enumerate(self.columns) if not column.aside]
         for column in (self.columns[number] for number in kept):
             head = f"{column.group}\n{column.head}" if column.group else column.head
@@ -231,26 +237,31 @@ class Table:
             )
         for row in self.rows:
             cells = (row.cells[number] for number in kept)
-            shown.add_row(*(Text(cell.whole, style="bold" if cell.emphasis else "") for cell in cells))
+            shown.add_row(
+                *(Text(cell.full_text, style="bold" if cell.emphasis == "best" else "") for cell in cells)
+            )
         return shown
 
 
-def plain(value: Value) -> Cell:
-    """A value as it is; floats are shown with four digits, and nothing as nothing."""
+def plain_cell(value: TableValue) -> TableCell:
+    """Return a cell with a value; floats have four digits, None is empty."""
     if value is None:
-        return Cell("")
-    return Cell(f"{value:.4g}" if isinstance(value, float) else _machine(value), value=value)
+        return TableCell("")
+    return TableCell(f"{value:.4g}" if isinstance(value, float) else _format_value(value), value=value)
 
 
-def score(interval: Interval, measure: Measure, emphasis: Emphasis = "") -> Cell:
-    """A mean with its 95% interval; just the mean of a single rerun, "-" without any."""
+def score_cell(interval: Interval, metric_info: MetricInfo, emphasis: Emphasis = "") -> TableCell:
+    """Return a cell with mean and 95% interval; only the mean for a single rerun, "-" for none.
+
+    A score that is infinite in some rerun has no interval.
+    """
     if interval.n == 0:
-        return Cell("-")
-    if interval.n < 2:
-        return Cell(measure.shown(interval.mean), value=float(interval.mean), emphasis=emphasis)
-    return Cell(
-        text=measure.shown(interval.mean),
-        spread=measure.shown(interval.half_width),
+        return TableCell("-")
+    if not math.isfinite(interval.half_width):
+        return TableCell(metric_info.shown(interval.mean), value=float(interval.mean), emphasis=emphasis)
+    return TableCell(
+        text=metric_info.shown(interval.mean),
+        spread=metric_info.shown(interval.half_width),
         value=float(interval.mean),
         half_width=float(interval.half_width),
         emphasis=emphasis,
@@ -258,13 +269,13 @@ def score(interval: Interval, measure: Measure, emphasis: Emphasis = "") -> Cell
 
 
 def escape_latex(text: str) -> str:
-    r"""Text with LaTeX's special characters written out.
+    r"""Escape the special characters of LaTeX.
 
     Example:
         >>> print(escape_latex("proxy_nca 50%"))
         proxy\_nca 50\%
     """
-    return "".join(LATEX_SPECIAL.get(sign, sign) for sign in text)
+    return "".join(LATEX_SPECIAL.get(char, char) for char in text)
 
 
 def _tag(tag: str, text: str, name: str, *, scope: str = "") -> str:
@@ -285,15 +296,15 @@ def _latex_rules(groups: Sequence[tuple[str, int]]) -> list[str]:
     return rules
 
 
-def _latex_cell(cell: Cell, column: Column) -> str:
+def _latex_cell(cell: TableCell, column: TableColumn) -> str:
     if not column.left and cell.text in ("", "-"):
         return "--"
     text = escape_latex(cell.text)
-    shown = rf"\textbf{{{text}}}" if cell.emphasis else text
+    shown = rf"\textbf{{{text}}}" if cell.emphasis == "best" else text
     return rf"{shown} {{\scriptsize $\pm$ {escape_latex(cell.spread)}}}" if cell.spread else shown
 
 
-def _machine(value: Value) -> str:
+def _format_value(value: TableValue) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):

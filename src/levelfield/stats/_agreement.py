@@ -1,4 +1,4 @@
-"""Whether two measurements put methods in the same order."""
+"""Agreement of two orders of the same methods."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from levelfield.errors import UsageError
+from levelfield.core.errors import UsageError
 
 Array = NDArray[np.float64]
 RESAMPLES = 2000
 
-
-FEW = 8  # methods: with fewer, many resamples hold two or three different ones
+MIN_METHODS_FOR_INTERVAL = 8  # with fewer, many resamples contain only two or three different methods
 
 
 @dataclass(frozen=True)
@@ -22,10 +21,10 @@ class Agreement:
     """Kendall's tau-b between two orders of the same methods.
 
     Attributes:
-        tau: 1 for the same order, 0 for none in common, -1 for the opposite one.
+        tau: 1 for the same order, 0 for unrelated orders, -1 for the reverse order.
         low: Lower end of its 95% interval over methods of this kind.
-        high: Upper end.
-        methods: How many both orders have.
+        high: Upper end of the interval.
+        methods: Number of methods in both orders.
     """
 
     tau: float
@@ -34,22 +33,22 @@ class Agreement:
     methods: int
 
     def __str__(self) -> str:
-        """As tables print it; an interval over a handful of methods would look surer than it is."""
-        if self.methods < FEW:
+        """Format for tables; the interval is left out for few methods, where it is unreliable."""
+        if self.methods < MIN_METHODS_FOR_INTERVAL:
             return f"{self.tau:+.2f} (of {self.methods})"
         return f"{self.tau:+.2f} [{self.low:+.2f}, {self.high:+.2f}]"
 
 
 def rank_agreement(first: Mapping[str, float], second: Mapping[str, float], *, seed: int = 0) -> Agreement:
-    """Compare the orders that two sets of scores give the methods that both have.
+    """Return Kendall's tau-b between the orders that two sets of scores give their common methods.
 
-    The interval is a percentile bootstrap over methods: it says how far tau would move with other methods of
-    this kind, not with other seeds or classes.
+    The interval is a percentile bootstrap over methods. It covers other methods of this kind, not other seeds
+    or classes.
 
     Args:
         first: Scores by method.
-        second: The same by another measure, on other data, or from another paper.
-        seed: Of the bootstrap.
+        second: Scores by method, by another metric, on other data or from another paper.
+        seed: Seed of the bootstrap.
 
     Example:
         >>> rank_agreement({"a": 1, "b": 2, "c": 3}, {"a": 10, "b": 30, "c": 20, "d": 5}).tau
@@ -57,7 +56,7 @@ def rank_agreement(first: Mapping[str, float], second: Mapping[str, float], *, s
     """
     shared = sorted(first.keys() & second.keys())
     if len(shared) < 3:
-        raise UsageError(f"an order of {len(shared)} methods says nothing; at least 3 must be in both")
+        raise UsageError(f"only {len(shared)} methods are in both orders; compare at least 3")
     one = _signs(np.array([first[method] for method in shared], dtype=np.float64))
     other = _signs(np.array([second[method] for method in shared], dtype=np.float64))
     generator = np.random.default_rng(seed)
@@ -68,12 +67,12 @@ def rank_agreement(first: Mapping[str, float], second: Mapping[str, float], *, s
 
 
 def _signs(scores: Array) -> Array:
-    """Who stands before whom (n x n): 1, 0 for ties, -1."""
+    """Return the signs of all pairwise differences (n x n); 0 for ties."""
     signs: Array = np.sign(scores[:, None] - scores[None, :])
     return signs
 
 
 def _tau_b(one: Array, other: Array) -> float:
-    """NaN where one of the orders ties everything, as a resample of one method does."""
+    """Return Kendall's tau-b of two sign matrices; NaN if all values of one order are tied."""
     scale = np.sqrt(np.square(one).sum() * np.square(other).sum())
     return float((one * other).sum() / scale) if scale else float("nan")

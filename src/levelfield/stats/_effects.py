@@ -1,4 +1,4 @@
-"""Effect sizes: how large a difference is, apart from how sure we are of it."""
+"""Effect sizes: the size of a difference, without its uncertainty."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from levelfield.errors import UsageError
+from levelfield.core.errors import UsageError
 from levelfield.stats._holm import Values
 
 
 def cohens_d(a: Values, b: Values) -> float:
-    """Cohen's d of paired values: mean of ``a - b`` (n) in units of its standard deviation.
+    """Return Cohen's d of paired values: the mean of ``a - b`` (n) over its standard deviation.
 
     Example:
         >>> cohens_d([2.0, 4.0, 6.0], [1.0, 2.0, 3.0])
@@ -20,7 +20,7 @@ def cohens_d(a: Values, b: Values) -> float:
     """
     differences = paired_differences(a, b)
     if len(differences) < 2:
-        raise UsageError("Cohen's d needs at least two pairs, got one")
+        raise UsageError("Cohen's d needs at least two pairs, got one; give more values")
     mean, deviation = float(differences.mean()), float(differences.std(ddof=1))
     if deviation == 0:
         return 0.0 if mean == 0 else math.copysign(math.inf, mean)
@@ -28,7 +28,7 @@ def cohens_d(a: Values, b: Values) -> float:
 
 
 def cliffs_delta(a: Values, b: Values) -> float:
-    """Cliff's delta of ``a`` (n) and ``b`` (m), unpaired: P(a > b) - P(a < b), from -1 to 1.
+    """Return Cliff's delta of unpaired ``a`` (n) and ``b`` (m): P(a > b) - P(a < b), from -1 to 1.
 
     Example:
         >>> cliffs_delta([1, 2, 3], [0, 2])
@@ -38,14 +38,14 @@ def cliffs_delta(a: Values, b: Values) -> float:
     if first.ndim != 1 or second.ndim != 1 or not first.size or not second.size:
         raise UsageError("Cliff's delta takes two lists of at least one number each")
     if not (np.isfinite(first).all() and np.isfinite(second).all()):
-        raise UsageError("Cliff's delta takes finite numbers, got NaN or infinity")
+        raise UsageError("Cliff's delta takes finite numbers, got NaN or infinity; leave failed runs out")
     below = np.searchsorted(second, first, side="left").sum()
     above = second.size * first.size - np.searchsorted(second, first, side="right").sum()
     return float(below - above) / (first.size * second.size)
 
 
 def paired_differences(a: Values, b: Values) -> NDArray[np.float64]:
-    """``a - b`` (n), after checking that they are paired, finite and not empty."""
+    """Return ``a - b`` (n); raise unless both are paired, finite and not empty."""
     first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if first.ndim != 1 or first.shape != second.shape or first.size == 0:
         raise UsageError(

@@ -9,8 +9,8 @@ from itertools import combinations
 
 import numpy as np
 
-from levelfield.errors import UsageError
-from levelfield.stats._ranks import as_table, ranks
+from levelfield.core.errors import UsageError
+from levelfield.stats._ranks import ranks, score_matrix
 
 
 @dataclass(frozen=True)
@@ -19,14 +19,14 @@ class Friedman:
 
     Attributes:
         mean_ranks: Mean rank by method, best first.
-        cases: How many cases were ranked.
+        cases: Number of cases.
         statistic: Friedman's chi-squared, corrected for ties.
-        p_value: Of "all methods rank alike", by the chi-squared distribution.
-        f_statistic: Iman and Davenport's less conservative F.
-        f_p_value: Its p-value.
-        critical_difference: Mean ranks that differ by less are not distinguishable at ``alpha``.
+        p_value: p-value of "all methods rank equally", from the chi-squared distribution.
+        f_statistic: Iman and Davenport's F, which is less conservative.
+        f_p_value: p-value of ``f_statistic``.
+        critical_difference: Smallest difference of mean ranks that is significant at ``alpha``.
         p_values: Nemenyi's p-value of each pair of methods.
-        alpha: The level.
+        alpha: Significance level.
     """
 
     mean_ranks: Mapping[str, float]
@@ -41,10 +41,10 @@ class Friedman:
 
     @property
     def groups(self) -> list[tuple[str, ...]]:
-        """The largest groups of methods that are not distinguishable among themselves, best first."""
+        """The largest groups of methods without significant differences, best first."""
         methods = list(self.mean_ranks)
         found: list[tuple[str, ...]] = []
-        reach = -1  # a group that ends no later than the one before lies inside it
+        reach = -1  # a group that ends no later than the previous one is contained in it
         for start, first in enumerate(methods):
             limit = self.mean_ranks[first] + self.critical_difference
             end = max(i for i, method in enumerate(methods) if self.mean_ranks[method] < limit)
@@ -55,11 +55,11 @@ class Friedman:
 
 
 def friedman(cases: Mapping[str, Mapping[str, float]], *, alpha: float = 0.05) -> Friedman:
-    """Compare methods over cases (datasets, networks) by their ranks; higher scores are better.
+    """Test whether methods differ in their ranks over cases (datasets, networks); higher scores are better.
 
     Args:
         cases: Scores by case and method; at least two cases and three methods.
-        alpha: Level of the critical difference.
+        alpha: Significance level of the critical difference.
 
     Example:
         >>> cases = {f"set {i}": {"a": 3.0 + i, "b": 2.0, "c": 1.0} for i in range(8)}
@@ -69,18 +69,18 @@ def friedman(cases: Mapping[str, Mapping[str, float]], *, alpha: float = 0.05) -
     """
     from scipy.stats import chi2, f, studentized_range
 
-    methods, table = as_table(cases)
+    methods, table = score_matrix(cases)
     n, k = table.shape
     if n < 2 or k < 3:
         raise UsageError(
             f"Friedman's test needs at least 2 cases and 3 methods, got {n} and {k}; "
-            "compare two methods with paired_permutation"
+            "compare two methods with judge"
         )
     if not 0 < alpha < 1:
         raise UsageError(f"alpha must lie between 0 and 1, got {alpha}")
     ranked = ranks(table)
     means = ranked.mean(axis=0)
-    # Sum of squares between methods over the variance of ranks inside cases: ties lower the latter.
+    # Sum of squares between methods over the variance of ranks within cases, which ties reduce.
     within = ((ranked - (k + 1) / 2) ** 2).sum() / (k - 1)
     between = n**2 * ((means - (k + 1) / 2) ** 2).sum()
     statistic = float(between / within) if within > 0 else 0.0

@@ -1,4 +1,4 @@
-"""Holm's correction: many comparisons, one error rate."""
+"""Holm's correction for multiple comparisons."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from levelfield.errors import UsageError
+from levelfield.core.errors import UsageError
 
 Values: TypeAlias = Sequence[float] | NDArray[np.floating]
 
 
 def holm(p_values: Values) -> NDArray[np.float64]:
-    """Holm-adjusted ``p_values`` (m), in the order given.
+    """Return Holm-adjusted p-values (m), in the given order.
 
-    The chance that any true "no difference" is rejected stays below the level, whatever the dependence.
+    They control the family-wise error rate under any dependence of the tests.
 
     Example:
         >>> holm([0.01, 0.04, 0.03]).tolist()

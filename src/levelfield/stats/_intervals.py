@@ -1,4 +1,4 @@
-"""Confidence intervals of a mean, after Student."""
+"""Student's t-interval of a mean."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from levelfield.errors import UsageError
+from levelfield.core.errors import UsageError
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean with the half-width of its confidence interval; ``half_width`` is NaN where ``n`` is 1.
+    """Mean of ``n`` values with the half-width of its confidence interval; NaN for a single value.
 
     Example:
         >>> interval = Interval(mean=0.5, half_width=0.1, n=3)
@@ -29,23 +29,23 @@ class Interval:
 
     @property
     def low(self) -> float:
-        """The lower end."""
+        """Lower end."""
         return self.mean - self.half_width
 
     @property
     def high(self) -> float:
-        """The upper end."""
+        """Upper end."""
         return self.mean + self.half_width
 
     def contains(self, value: float) -> bool:
-        """Whether ``value`` lies inside; never, where the half-width is unknown."""
+        """Return True if ``value`` is inside; False if the half-width is NaN."""
         return self.low <= value <= self.high
 
 
 def t_interval(values: Sequence[float] | NDArray[np.floating], confidence: float = 0.95) -> Interval:
-    """The mean of ``values`` (n) and its two-sided t-interval.
+    """Return the mean of ``values`` (n) and its two-sided t-interval.
 
-    One value says nothing of the spread: its half-width is NaN, and a table leaves the interval out.
+    The half-width of a single value is NaN, because its spread is unknown.
 
     Example:
         >>> interval = t_interval([1.0, 2.0, 3.0])

@@ -1,4 +1,4 @@
-"""Variances from few values, made safer by looking at many of them, after Smyth (2004)."""
+"""Moderated variances: estimates from few values shrunk toward a common one, after Smyth (2004)."""
 
 from __future__ import annotations
 
@@ -12,34 +12,35 @@ from scipy.special import digamma, polygamma
 Array = NDArray[np.float64]
 
 
-def moderated(variances: Array, df: Array, *, pooled_df: float) -> tuple[Array, Array]:
-    """Each variance (n) no less than what the others make likely, with its degrees of freedom (n).
+def moderate_variances(variances: Array, df: Array, *, pooled_df: float) -> tuple[Array, Array]:
+    """Return moderated variances (n) and their degrees of freedom (n).
 
-    Three reruns may agree by luck; so a variance is drawn towards the typical one, the more the more alike
-    all are. A variance that is larger than that keeps its own value: an unstable method stays unstable.
+    Three reruns may agree by luck, so small variances are raised toward the typical one. The more alike all
+    variances are, the stronger the shrinkage. A variance above the typical one keeps its value, because the
+    method may really be unstable.
 
     Args:
-        variances: Estimates (n).
-        df: Their degrees of freedom (n); a variance of 0 degrees is unknown and becomes the typical one.
-        pooled_df: Degrees of freedom of all of them together, which the result never exceeds.
+        variances: Estimated variances (n).
+        df: Their degrees of freedom (n); a variance with 0 is unknown and becomes the typical one.
+        pooled_df: Joint degrees of freedom of all variances; upper bound of the result.
 
     Example:
-        >>> found, df = moderated(np.array([1.0, 1.1, 0.2]), np.array([2.0, 2.0, 2.0]), pooled_df=6)
+        >>> found, df = moderate_variances(np.array([1.0, 1.1, 0.2]), np.array([2.0, 2.0, 2.0]), pooled_df=6)
         >>> found.round(2).tolist(), df.tolist()
         ([1.0, 1.1, 0.77], [6.0, 6.0, 6.0])
     """
     known = df > 0
     own = np.maximum(variances[known], max(1e-5 * float(np.median(variances[known])), 1e-16))
-    typical, prior_df = _prior(own, df[known])
+    typical, prior_df = prior_variance(own, df[known])
     weight = 1.0 if math.isinf(prior_df) else prior_df / (prior_df + np.where(known, df, 0.0))
     drawn = weight * typical + (1 - weight) * np.where(known, variances, typical)
     return np.where(known, np.maximum(drawn, variances), drawn), np.minimum(prior_df + df, pooled_df)
 
 
-def _prior(variances: Array, df: Array) -> tuple[float, float]:
-    """The typical variance and the degrees of freedom it is worth, from how much the variances scatter.
+def prior_variance(variances: Array, df: Array) -> tuple[float, float]:
+    """Return the typical variance and its prior degrees of freedom, from the scatter of the variances.
 
-    Sampling alone scatters log-variances by trigamma(df/2); what is more than that is true scatter.
+    Sampling alone gives log-variances the variance trigamma(df/2); the excess is true scatter.
     """
     logs = np.log(variances) - digamma(df / 2) + np.log(df / 2)
     scatter = float(logs.var(ddof=1) - polygamma(1, df / 2).mean()) if len(logs) > 1 else 0.0
@@ -51,7 +52,7 @@ def _prior(variances: Array, df: Array) -> tuple[float, float]:
 
 
 def _inverse_trigamma(value: float) -> float:
-    """Newton's method on 1 / trigamma, which is nearly straight."""
+    """Return the inverse of trigamma, by Newton's method on 1 / trigamma, which is nearly linear."""
     found = 0.5 + 1 / value
     for _ in range(50):
         now = float(polygamma(1, found))
@@ -62,16 +63,17 @@ def _inverse_trigamma(value: float) -> float:
     return found
 
 
-def shared_df(residuals: Sequence[Array], df: Array) -> float:
-    """Degrees of freedom of the mean of several variances, fewer if the values behind them move together.
+def effective_df(residuals: Sequence[Array], df: Array) -> float:
+    """Return the degrees of freedom of the mean of several variances; correlated values reduce them.
 
     Args:
-        residuals: By variance: the values' deviations from their mean, in the same order for all.
+        residuals: Deviations from the mean, one array per variance, in the same order for all.
         df: Degrees of freedom of each variance (n).
 
     Example:
         >>> a, b = np.array([1.0, -1.0, 0.0]), np.array([0.5, 0.5, -1.0])
-        >>> shared_df([a, b], np.array([2.0, 2.0])), round(shared_df([a, 2 * a], np.array([2.0, 2.0])), 2)
+        >>> df = np.array([2.0, 2.0])
+        >>> effective_df([a, b], df), round(effective_df([a, 2 * a], df), 2)
         (4.0, 2.44)
     """
     count = len(residuals)

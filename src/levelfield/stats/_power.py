@@ -1,33 +1,40 @@
-"""What a budget can tell: the difference it finds, and the budget that a wanted difference needs."""
+"""Power: the difference that a budget can detect, and the budget that a wanted difference needs."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
+from scipy.special import stdtr, stdtrit
 from scipy.stats import chi2, studentized_range
 
-from levelfield.errors import UsageError
-from levelfield.stats._noise import FEW_CLASSES, class_covariance, residual_covariance, variance_over
-from levelfield.stats._simultaneous import t_quantile
+from levelfield.core.errors import UsageError
+from levelfield.stats._difference_variance import (
+    FEW_CLASSES,
+    class_covariance,
+    residual_covariance,
+    variance_over,
+)
 from levelfield.stats._table import Array, ScoreTable
 
 MOST_RERUNS = 200
-MOST_REPEATS = 50
+MOST_REPEATS = 2_000
+MORE_CLASSES = (1, 2, 4, 8)  # multiples of the test classes that a plan considers
 
 
 @dataclass(frozen=True)
-class Components:
-    """Where the chance in a difference of two typical methods comes from: variances, per unit of each source.
+class VarianceComponents:
+    """Variances of the difference of two typical methods, per unit of each source.
 
     Attributes:
-        classes: Of one class; 0 where there are no values per query.
-        seeds: Of one rerun, apart from ``residual``.
-        search: Of one search; None where each method was searched once, so that nobody knows.
-        residual: Of one class in one rerun.
+        classes: Variance of one class; 0 without values per query.
+        seeds: Variance of one rerun, without ``residual``.
+        search: Variance of one search; None if each method was searched once, so that it is unknown.
+        residual: Variance of one class in one rerun.
     """
 
     classes: float
@@ -36,10 +43,11 @@ class Components:
     residual: float
 
     def variance(self, *, classes: int, reruns: int, repeats: int = 1) -> float:
-        """The squared standard error of a difference under this budget.
+        """Return the squared standard error of a difference under this budget.
 
         Example:
-            >>> Components(classes=4.0, seeds=2.0, search=None, residual=8.0).variance(classes=100, reruns=4)
+            >>> parts = VarianceComponents(classes=4.0, seeds=2.0, search=None, residual=8.0)
+            >>> parts.variance(classes=100, reruns=4)
             0.56
         """
         runs = reruns * repeats
@@ -49,55 +57,64 @@ class Components:
 
 @dataclass(frozen=True)
 class Budget:
-    """An affordable plan and what it can tell.
+    """Number of searches, trials, reruns and classes, and the difference that they can detect.
 
     Attributes:
-        reruns: Per search.
+        reruns: Reruns per search.
         repeats: Searches per method.
-        detectable: The difference it finds with the wanted power.
+        detectable: Difference that is found with the wanted power, as a fraction.
+        trials: Trials per search.
+        classes: Number of test classes.
+        runs: Trainings per method: searches x (trials + reruns) x folds.
     """
 
     reruns: int
     repeats: int
     detectable: float
+    trials: int = 0
+    classes: int = 0
+    runs: int = 0
 
 
-def components(table: ScoreTable) -> Components:
-    """Estimate where chance comes from, from the records at hand: typical over all pairs of trained methods.
+def variance_components(table: ScoreTable) -> VarianceComponents:
+    """Estimate the variance components, averaged over all pairs of trained methods.
 
-    A table with one trained method gives that of two methods like it that share nothing.
+    For a table with one trained method they are those of two independent methods like it.
 
     Example:
         >>> from levelfield.stats import rerun_table
-        >>> components(rerun_table({"a": [1.0, 2.0, 3.0], "b": [1.0, 4.0, 1.0]})).seeds
+        >>> variance_components(rerun_table({"a": [1.0, 2.0, 3.0], "b": [1.0, 4.0, 1.0]})).seeds
         4.0
     """
     trained = ~table.fixed
     if not trained.any() or table.counts[trained].max() < 2:
-        raise UsageError(
-            "how much reruns scatter is unknown: confirm a method with at least two reruns first"
-        )
+        raise UsageError("the variance of reruns is unknown; confirm a method with at least two reruns first")
     between = _over_replicates(table.scores[trained])
-    moves = over_classes = 0.0  # of a replicate; of the mean
-    classes = 1 if table.shares is None else len(table.shares)
-    if table.pulls is not None:
-        moves = _mean_difference(residual_covariance(table), trained)
+    moves = over_classes = 0.0  # variances of a replicate and of the mean
+    classes = 1 if table.class_shares is None else len(table.class_shares)
+    if table.class_effects is not None:
+        moves = _mean_difference_variance(residual_covariance(table), trained)
         replicates = float(np.mean(table.counts[trained]))
-        over_classes = max(_mean_difference(class_covariance(table), trained) - moves / replicates, 0.0)
-    apart = max(between - moves, 0.0)
+        over_classes = max(
+            _mean_difference_variance(class_covariance(table), trained) - moves / replicates, 0.0
+        )
+    net = max(between - moves, 0.0)
     if table.repeats == 1:
-        return Components(over_classes * classes, apart, None, moves * classes)
+        return VarianceComponents(over_classes * classes, net, None, moves * classes)
     reruns = float(np.mean(np.isfinite(table.runs[trained]).sum(axis=2)))
-    within = _over_replicates((table.runs - np.nanmean(table.runs, axis=2, keepdims=True))[trained])
-    # a mean of few deviates by less than one
+    there = np.isfinite(table.runs)
+    counts = np.maximum(there.sum(axis=2, keepdims=True), 1)  # a fixed method has no second search
+    own = table.runs - np.where(there, table.runs, 0.0).sum(axis=2, keepdims=True) / counts
+    within = _over_replicates(own[trained])
+    # deviations from a mean of few values are too small
     seeds = max(within * reruns / max(reruns - 1, 1) - moves * reruns, 0.0)
-    return Components(
-        over_classes * classes, seeds, max(apart - seeds / reruns, 0.0), moves * reruns * classes
+    return VarianceComponents(
+        over_classes * classes, seeds, max(net - seeds / reruns, 0.0), moves * reruns * classes
     )
 
 
 def detectable_difference(
-    parts: Components,
+    parts: VarianceComponents,
     *,
     methods: int,
     classes: int,
@@ -106,10 +123,10 @@ def detectable_difference(
     power: float = 0.8,
     alpha: float = 0.05,
 ) -> float:
-    """The difference between two of ``methods`` that ``judge`` finds with probability ``power``.
+    """Return the difference between two of ``methods`` that ``judge`` detects with probability ``power``.
 
     Example:
-        >>> parts = Components(classes=9e-4, seeds=2e-5, search=None, residual=0.0)
+        >>> parts = VarianceComponents(classes=9e-4, seeds=2e-5, search=None, residual=0.0)
         >>> round(100 * detectable_difference(parts, methods=5, classes=100, reruns=10), 2)  # points
         1.21
     """
@@ -121,33 +138,40 @@ def detectable_difference(
     over_classes = parts.classes / classes
     over_replicates = variance - over_classes
     replicates_df = (methods - 1) * ((repeats if repeats > 1 else reruns) - 1)
-    # degrees of freedom and critical value as `judge` has them, or more would be promised than it finds
-    weighed = [over_classes * (1 + 4 / (classes - 1)), over_replicates * (1 + 4 / replicates_df)]
-    spread = weighed[0] ** 2 / (classes - 1) + weighed[1] ** 2 / replicates_df
-    df = sum(weighed) ** 2 / spread if spread > 0 else math.inf
-    score = float(studentized_range.ppf(1 - alpha, methods, 1e5)) / math.sqrt(2)
-    critical = float(t_quantile(score, np.array([df]))[0])
+    # same degrees of freedom and critical value as in `judge`, so that no more is promised than it finds
+    inflated = [over_classes * (1 + 4 / (classes - 1)), over_replicates * (1 + 4 / replicates_df)]
+    spread = inflated[0] ** 2 / (classes - 1) + inflated[1] ** 2 / replicates_df
+    df = sum(inflated) ** 2 / spread if spread > 0 else math.inf
+    score = _tukey(methods, alpha)
+    critical = float(_t_quantile(score, np.array([df]))[0])
     estimated = variance
     if methods > 2:
         own_df = (repeats if repeats > 1 else reruns) - 1
-        estimated += over_replicates * (_kept_larger(own_df) - 1)
+        estimated += over_replicates * (_moderation_bias(own_df) - 1)
         if classes - 1 < FEW_CLASSES:
-            estimated += over_classes * (_kept_larger(classes - 1) - 1)
+            estimated += over_classes * (_moderation_bias(classes - 1) - 1)
     return critical * math.sqrt(estimated) + float(stdtrit(df, power)) * math.sqrt(variance)
 
 
-def _kept_larger(df: int) -> float:
-    """By how much `judge` overrates a variance on average: it keeps those that came out larger than typical.
+@lru_cache(maxsize=64)
+def _tukey(methods: int, alpha: float) -> float:
+    """Return the critical value of the largest of all pairs' normal scores."""
+    return float(studentized_range.ppf(1 - alpha, methods, 1e5)) / math.sqrt(2)
+
+
+@lru_cache(maxsize=4096)
+def _moderation_bias(df: int) -> float:
+    """Return the mean factor by which `judge` overestimates variances: it keeps those above the typical one.
 
     Example:
-        >>> round(_kept_larger(2), 2), round(_kept_larger(9), 2)
+        >>> round(_moderation_bias(2), 2), round(_moderation_bias(9), 2)
         (1.37, 1.18)
     """
     return float(chi2.cdf(df, df) + chi2.sf(df, df + 2))
 
 
 def cheapest_budget(
-    parts: Components,
+    parts: VarianceComponents,
     difference: float,
     *,
     methods: int,
@@ -156,24 +180,24 @@ def cheapest_budget(
     power: float = 0.8,
     alpha: float = 0.05,
 ) -> Budget | None:
-    """The cheapest reruns and searches that find ``difference``, counted in trained runs per method.
+    """Return the numbers of reruns and searches that detect ``difference`` with the fewest runs per method.
 
-    Where the luck of a search is known, it must be counted, so at least two searches are planned.
+    If the variance of searches is known, at least two searches are planned.
 
     Args:
-        parts: Where chance comes from.
-        difference: Wanted, as a fraction: 0.005 for half a point.
-        methods: How many are compared.
-        classes: Of the test set; more of them cannot be bought.
-        trials: Of one search.
-        power: Chance of finding the difference.
-        alpha: Chance of any false finding.
+        parts: Variance components.
+        difference: Difference to detect, as a fraction: 0.005 for half a point.
+        methods: Number of methods to compare.
+        classes: Number of classes of the test set.
+        trials: Number of trials of one search.
+        power: Probability of detecting the difference.
+        alpha: Probability of any false difference.
 
     Returns:
-        None where no budget within reach can tell that difference with this test set.
+        The budget; None if no feasible budget detects that difference on this test set.
 
     Example:
-        >>> parts = Components(classes=9e-4, seeds=2e-5, search=None, residual=0.0)
+        >>> parts = VarianceComponents(classes=9e-4, seeds=2e-5, search=None, residual=0.0)
         >>> cheapest_budget(parts, 0.0125, methods=5, classes=100, trials=20).reruns
         8
         >>> cheapest_budget(parts, 0.005, methods=5, classes=100, trials=20) is None
@@ -182,7 +206,7 @@ def cheapest_budget(
     if not difference > 0:
         raise UsageError(f"the wanted difference must be above 0, got {difference}")
     if trials < 0:
-        raise UsageError(f"a search has at least 0 trials, got {trials}")
+        raise UsageError(f"trials must be at least 0, got {trials}")
 
     def found(reruns: int, repeats: int) -> float:
         return detectable_difference(
@@ -196,24 +220,76 @@ def cheapest_budget(
         )
 
     best: tuple[int, Budget] | None = None
-    for repeats in [1] if parts.search is None else range(2, MOST_REPEATS + 1):
+    counts = [1] if parts.search is None else range(2, MOST_REPEATS + 1)
+    if found(MOST_RERUNS, counts[-1]) > difference:
+        return None
+    for repeats in counts:
         fewest = 2 if repeats == 1 else 1
         if best is not None and repeats * (trials + fewest) >= best[0]:
             break
         if found(MOST_RERUNS, repeats) > difference:
             continue
-        low, high = fewest, MOST_RERUNS  # more reruns never tell less: halve the range
+        low, high = fewest, MOST_RERUNS  # binary search: more reruns never detect less
         while low < high:
             middle = (low + high) // 2
             low, high = (low, middle) if found(middle, repeats) <= difference else (middle + 1, high)
         cost = repeats * (trials + low)
         if best is None or cost < best[0]:
-            best = cost, Budget(low, repeats, found(low, repeats))
+            best = cost, Budget(low, repeats, found(low, repeats), trials, classes, cost)
     return None if best is None else best[1]
 
 
+def plan_budgets(
+    parts: VarianceComponents,
+    difference: float,
+    *,
+    methods: int,
+    classes: int,
+    search_luck: Mapping[int, float],
+    folds: int = 1,
+    power: float = 0.8,
+    alpha: float = 0.05,
+) -> list[Budget]:
+    """Return the cheapest mix of searches, trials and reruns for some numbers of classes, cheapest first.
+
+    Args:
+        parts: Variance components, with the recorded number of trials.
+        difference: Difference to detect, as a fraction.
+        methods: Number of methods to compare.
+        classes: Number of classes of the test set; multiples of it are planned too.
+        search_luck: Variance of a search by its number of trials, relative to the recorded number.
+        folds: Runs per trial and per rerun.
+        power: Probability of detecting the difference.
+        alpha: Probability of any false difference.
+
+    Example:
+        >>> parts = VarianceComponents(classes=9e-4, seeds=2e-5, search=4e-5, residual=0.0)
+        >>> plans = plan_budgets(parts, 0.01, methods=5, classes=100, search_luck={10: 1.5, 20: 1.0})
+        >>> [(plan.classes, plan.repeats, plan.trials, plan.reruns) for plan in plans]
+        [(800, 12, 10, 3), (400, 15, 10, 2), (200, 24, 10, 2)]
+    """
+    found = []
+    for multiple in MORE_CLASSES:
+        plans = []
+        for trials, luck in search_luck.items():
+            scaled = parts if parts.search is None else replace(parts, search=parts.search * luck)
+            plan = cheapest_budget(
+                scaled,
+                difference,
+                methods=methods,
+                classes=multiple * classes,
+                trials=trials,
+                power=power,
+                alpha=alpha,
+            )
+            if plan is not None:
+                plans.append(replace(plan, runs=plan.repeats * (trials + plan.reruns) * folds))
+        found += sorted(plans, key=lambda plan: plan.runs)[:1]
+    return sorted(found, key=lambda plan: (plan.runs, plan.classes))
+
+
 def _over_replicates(scores: Array) -> float:
-    """Variance of a paired difference over replicates (M x U, or M x S x R and centred), over all pairs."""
+    """Return the mean variance of paired differences over replicates (M x U, or centered M x S x R)."""
     flat = scores.reshape(len(scores), -1)
     if len(flat) == 1:
         return 2 * float(variance_over(flat)[0][0])
@@ -225,10 +301,17 @@ def _over_replicates(scores: Array) -> float:
     return float(np.average(variances, weights=df))
 
 
-def _mean_difference(covariance: Array, trained: NDArray[np.bool_]) -> float:
-    """Mean over pairs of the variance of their difference; twice its own for a single method."""
+def _mean_difference_variance(covariance: Array, trained: NDArray[np.bool_]) -> float:
+    """Return the mean variance of differences over all pairs; twice its own variance for a single method."""
     chosen = covariance[:-1, :-1][np.ix_(trained, trained)]
     if len(chosen) == 1:
         return 2 * float(chosen[0, 0])
-    apart = (chosen.sum() - np.trace(chosen)) / (len(chosen) * (len(chosen) - 1))
-    return max(2 * float(np.trace(chosen) / len(chosen) - apart), 0.0)
+    shared = (chosen.sum() - np.trace(chosen)) / (len(chosen) * (len(chosen) - 1))
+    return max(2 * float(np.trace(chosen) / len(chosen) - shared), 0.0)
+
+
+def _t_quantile(score: float, df: Array) -> Array:
+    """Return the t-statistics (P) with the same tail probability as a standard normal ``score``."""
+    tail = stdtr(np.inf, -score)
+    quantile: Array = -stdtrit(df, np.full_like(df, tail))
+    return quantile

@@ -1,4 +1,4 @@
-"""Ranks of methods over cases (datasets, networks, sizes), and the tournament that sums them."""
+"""Ranks of methods over cases (datasets, networks, sizes), and tournaments that sum them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from levelfield.errors import UsageError
+from levelfield.core.errors import UsageError
 
 
 @dataclass(frozen=True)
-class Standing:
-    """Where a method ends in a tournament; ``std`` is the sample deviation, NaN for a single case."""
+class TournamentStanding:
+    """Result of a method in a tournament of ranks.
+
+    Attributes:
+        method: Name of the method.
+        total: Sum of its ranks.
+        mean: Mean rank.
+        std: Sample standard deviation of its ranks; NaN for a single case.
+        ranks: Rank in each case.
+    """
 
     method: str
     total: float
@@ -24,9 +32,9 @@ class Standing:
 
 
 def ranks(scores: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Rank of each of k methods in each of n cases: ``scores`` (n x k) gives (n x k), 1 for the highest.
+    """Return the rank of each of k methods in each of n cases (n x k); the highest score has rank 1.
 
-    Equal scores share the mean of their ranks.
+    Equal scores get the mean of their ranks.
 
     Example:
         >>> ranks(np.array([[0.5, 0.9, 0.5]])).tolist()
@@ -36,28 +44,30 @@ def ranks(scores: NDArray[np.floating]) -> NDArray[np.float64]:
     if table.ndim != 2 or table.size == 0:
         raise UsageError(f"scores must be a table of cases x methods, got shape {table.shape}")
     if not np.isfinite(table).all():
-        raise UsageError("scores must be finite, got NaN or infinity; leave cases that lack a method out")
+        raise UsageError(
+            "scores must be finite, got NaN or infinity; leave out cases without a score of every method"
+        )
     higher = (table[:, None, :] > table[:, :, None]).sum(axis=2)
     equal = (table[:, None, :] == table[:, :, None]).sum(axis=2)
     result: NDArray[np.float64] = higher + (equal + 1) / 2
     return result
 
 
-def tournament(cases: Mapping[str, Mapping[str, float]]) -> list[Standing]:
-    """Sum, mean and standard deviation of ranks, best method first.
+def tournament(cases: Mapping[str, Mapping[str, float]]) -> list[TournamentStanding]:
+    """Return sum, mean and standard deviation of each method's ranks, best method first.
 
     Args:
-        cases: Scores by case and method, higher is better; every case must hold the same methods.
+        cases: Scores by case and method; higher is better. Every case must have the same methods.
 
     Example:
         >>> standings = tournament({"cub": {"a": 3.0, "b": 1.0}, "cars": {"a": 2.0, "b": 1.0}})
         >>> [(s.method, s.total, s.mean, s.std) for s in standings]
         [('a', 2.0, 1.0, 0.0), ('b', 4.0, 2.0, 0.0)]
     """
-    methods, table = as_table(cases)
+    methods, table = score_matrix(cases)
     ranked = ranks(table)
     standings = [
-        Standing(
+        TournamentStanding(
             method=method,
             total=float(column.sum()),
             mean=float(column.mean()),
@@ -69,10 +79,10 @@ def tournament(cases: Mapping[str, Mapping[str, float]]) -> list[Standing]:
     return sorted(standings, key=lambda standing: (standing.total, standing.method))
 
 
-def as_table(cases: Mapping[str, Mapping[str, float]]) -> tuple[list[str], NDArray[np.float64]]:
-    """The methods (k) and their scores (cases x k)."""
+def score_matrix(cases: Mapping[str, Mapping[str, float]]) -> tuple[list[str], NDArray[np.float64]]:
+    """Return the methods (k) and their scores (cases x k)."""
     if not cases:
-        raise UsageError("a comparison of ranks needs at least one case")
+        raise UsageError("a comparison of ranks needs at least one case, got none")
     methods = list(next(iter(cases.values())))
     for case, scores in cases.items():
         missing = sorted(set(methods) ^ set(scores))

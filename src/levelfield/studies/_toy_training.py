@@ -1,9 +1,9 @@
-"""The toy data of Figures 6 and 11, and the training of many small networks on them at once.
+"""Toy data of Figures 6 and 11, and the training of many small networks on them at once.
 
 "Revisiting Training Strategies and Generalization Performance in Deep Metric Learning", section E of the
-supplement: two layers of 30 neurons, 2-D in and out, normalised onto the circle; 15 samples per line; 200
-iterations, batches of 24, learning rate 0.03, contrastive loss with margin 0.1. The text does not print the
-positions of the lines nor name the optimiser; ours are below, and Adam.
+supplement: two layers of 30 neurons, 2-D in and out, normalized onto the circle; 15 samples per line; 200
+iterations, batches of 24, learning rate 0.03, contrastive loss with margin 0.1. The paper gives neither the
+positions of the lines nor the optimizer; this module defines the positions and uses Adam.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from levelfield import batches
-from levelfield.miners import draw
-from levelfield.seeds import torch_generator
+from levelfield import samplers
+from levelfield.core.seeds import torch_generator
+from levelfield.miners import sample_columns
 
 SAMPLES = 15
 LAYERS = (2, 30, 30, 2)
@@ -28,12 +28,12 @@ SAMPLES_PER_CLASS = 6
 LEARNING_RATE = 0.03
 MARGIN = 0.1
 
-Point = tuple[float, float]
+Point2D = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Toy:
-    """Lines to train on and lines to test on, classes x samples x 2 each."""
+class ToyLines:
+    """Toy dataset of training and test lines, each classes x samples x 2."""
 
     name: str
     title: str
@@ -41,38 +41,38 @@ class Toy:
     test: Tensor
 
 
-def diagonal_lines() -> Toy:
-    """Figure 6: train on the four diagonals, test on what lies between them: the half axes."""
+def diagonal_lines() -> ToyLines:
+    """Return the data of Figure 6: train on the four diagonals, test on the half axes between them."""
     corners = [(1.0, 1.0), (-1.0, 1.0), (-1.0, -1.0), (1.0, -1.0)]
     axes = [(1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0)]
 
-    def outward(ends: Sequence[Point]) -> Tensor:
+    def outward(ends: Sequence[Point2D]) -> Tensor:
         return torch.stack([_line((0.3 * x, 0.3 * y), (x, y)) for x, y in ends])
 
-    return Toy("diagonal", "Diagonal lines (Figure 6)", outward(corners), outward(axes))
+    return ToyLines("diagonal", "Diagonal lines (Figure 6)", outward(corners), outward(axes))
 
 
-def vertical_lines() -> Toy:
-    """Figure 11: train on vertical lines that differ in x, test on two that differ in y only."""
+def vertical_lines() -> ToyLines:
+    """Return the data of Figure 11: train on lines that differ in x, test on two that differ in y."""
     train = torch.stack([_line((x, -1.0), (x, 1.0)) for x in (-0.75, -0.25, 0.25, 0.75)])
     test = torch.stack([_line((0.0, -1.0), (0.0, -0.2)), _line((0.0, 0.2), (0.0, 1.0))])
-    return Toy("vertical", "Vertical lines (Figure 11)", train, test)
+    return ToyLines("vertical", "Vertical lines (Figure 11)", train, test)
 
 
-def _line(start: Point, end: Point) -> Tensor:
+def _line(start: Point2D, end: Point2D) -> Tensor:
     share = torch.linspace(0.0, 1.0, SAMPLES)[:, None]
     return (1 - share) * torch.tensor(start) + share * torch.tensor(end)
 
 
 @dataclass(frozen=True)
 class Networks:
-    """S small networks side by side, one for each seed: S x in x out weights and S x 1 x out biases."""
+    """S small networks, one per seed: weights (S x in x out) and biases (S x 1 x out)."""
 
     weights: list[Tensor]
     biases: list[Tensor]
 
     def __call__(self, points: Tensor) -> Tensor:
-        """Unit embeddings S x n x 2 of points S x n x 2, or of points n x 2 that all networks share."""
+        """Return unit embeddings (S x n x 2) of points (S x n x 2, or n x 2 for all networks)."""
         hidden = points
         for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             hidden = torch.matmul(hidden, weight) + bias
@@ -81,8 +81,8 @@ class Networks:
         return F.normalize(hidden, dim=-1)
 
 
-def start_networks(seeds: Sequence[int]) -> Networks:
-    """Untrained networks, one for each seed, with the usual uniform start in +-1/sqrt(inputs)."""
+def init_networks(seeds: Sequence[int]) -> Networks:
+    """Return untrained networks, one per seed, with uniform initialization in +-1/sqrt(inputs)."""
     generators = [torch_generator("toy-lines", "start", seed) for seed in seeds]
     weights, biases = [], []
     for inputs, outputs in pairwise(LAYERS):
@@ -93,45 +93,45 @@ def start_networks(seeds: Sequence[int]) -> Networks:
     return Networks(weights, biases)
 
 
-def train(toy: Toy, *, p_switch: float, seeds: Sequence[int]) -> Networks:
-    """Train one network per seed, whose start and batches are the same for any ``p_switch``.
+def train(toy: ToyLines, *, p_switch: float, seeds: Sequence[int]) -> Networks:
+    """Train one network per seed; initialization and batches are the same for any ``p_switch``.
 
-    The networks share nothing but the loop: the loss is the sum of theirs, and Adam works on each number by
-    itself.
+    The networks are independent: the loss is the sum of their losses, and Adam updates each weight
+    separately.
     """
     points = toy.train.flatten(0, 1)
     labels = torch.arange(len(toy.train)).repeat_interleave(SAMPLES)
     size = SAMPLES_PER_CLASS * len(toy.train)
-    networks = start_networks(seeds)
-    optimiser = torch.optim.Adam([*networks.weights, *networks.biases], lr=LEARNING_RATE)
+    networks = init_networks(seeds)
+    optimizer = torch.optim.Adam([*networks.weights, *networks.biases], lr=LEARNING_RATE)
     random = torch_generator("toy-lines", "switches", *seeds)
     streams = [
-        batches.create(
+        samplers.create(
             "class_balanced", labels.numpy(), batch_size=size, seed=seed, samples_per_class=SAMPLES_PER_CLASS
         ).epoch(0, ITERATIONS)
         for seed in seeds
     ]
     for drawn in zip(*streams, strict=True):
         rows = torch.from_numpy(np.stack(drawn))
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         value = contrastive_losses(
             networks(points[rows]), labels[rows], p_switch=p_switch, random=random
         ).sum()
         torch.autograd.backward(value)
-        optimiser.step()
+        optimizer.step()
     return networks
 
 
 def contrastive_losses(
     embeddings: Tensor, labels: Tensor, *, p_switch: float, random: torch.Generator
 ) -> Tensor:
-    """Equation 1 over all pairs of each batch, with rho-regularisation; (S,).
+    """Return the loss of each network (S): Equation 1 over all pairs of its batch, with rho-regularization.
 
     Args:
-        embeddings: S x b x 2.
-        labels: S x b.
-        p_switch: With this probability the other sample of a negative pair is a random positive instead.
-        random: Of the switches.
+        embeddings: Embeddings (S x b x 2).
+        labels: Classes (S x b).
+        p_switch: Probability that the other sample of a negative pair is replaced by a random positive.
+        random: Generator of the switches.
     """
     squared = (embeddings[:, :, None] - embeddings[:, None]).square().sum(dim=-1)
     distance = squared.clamp(min=1e-12).sqrt()
@@ -142,7 +142,7 @@ def contrastive_losses(
         flat = positive.flatten(0, 1)
         uniform = torch.rand(2, *flat.shape, generator=random)
         switched = (uniform[0] < p_switch).view_as(same) & ~same & positive.any(dim=2, keepdim=True)
-        chosen = draw(flat, uniform[1]).view_as(same)
+        chosen = sample_columns(flat, uniform[1]).view_as(same)
         negative = negative.masked_fill(switched, 0.0).scatter_add(2, chosen, switched.to(distance.dtype))
     pull = (distance * positive).sum(dim=(1, 2))
     push = (torch.relu(MARGIN - distance) * negative).sum(dim=(1, 2))

@@ -1,7 +1,7 @@
-"""What do the measures say of embeddings that know nothing? The reality check's Figure 2.
+"""Metrics of random embeddings: Figure 2 of the reality check.
 
-Random embeddings with random labels, for a growing number of classes. A measure that means something on its
-own stays near zero; NMI climbs, because clusters of few samples look pure.
+Random embeddings with random labels, for a growing number of classes. A metric that is meaningful by itself
+stays near zero. NMI rises, because clusters of few samples look pure.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Any, TypeAlias
 
 import torch
 
-from levelfield.errors import UsageError
+from levelfield.core.errors import UsageError
+from levelfield.core.seeds import torch_generator
 from levelfield.metrics import evaluate
 from levelfield.records import write_json, write_text
 from levelfield.reports import Table
 from levelfield.reports.figures import Axis, Panel, PanelChart, Trace, write_chart
-from levelfield.reports.table import Cell
-from levelfield.seeds import torch_generator
+from levelfield.reports.table import TableCell
 
-MEASURES = ("precision_at_1", "r_precision", "map_at_r", "nmi", "ami", "f1")
-Row: TypeAlias = dict[str, Any]
+METRICS = ("precision_at_1", "r_precision", "map_at_r", "nmi", "ami", "f1")
+TableRow: TypeAlias = dict[str, Any]
 CLASSES = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 
 
-def run(
+def run_study(
     out: Path,
     *,
     seed: int = 0,
@@ -34,16 +34,16 @@ def run(
     dimensions: int = 64,
     classes: Sequence[int] = CLASSES,
     advance: Callable[[str], None] | None = None,
-) -> list[Row]:
-    """Score, and write ``metrics-on-random.md``, ``.json``, ``.png`` and ``.html`` into ``out``.
+) -> list[TableRow]:
+    """Compute the scores, and write ``metrics-on-random.md``, ``.json``, ``.png`` and ``.html`` into ``out``.
 
     Args:
-        out: A folder; made if it does not exist.
-        seed: Seeds embeddings, labels and k-means.
-        samples: How many embeddings.
-        dimensions: Of which size.
-        classes: How many classes, one row of the table each.
-        advance: Called with a description before each piece of work.
+        out: Output directory; created if missing.
+        seed: Seed of embeddings, labels and k-means.
+        samples: Number of embeddings.
+        dimensions: Size of the embeddings.
+        classes: Numbers of classes, one row of the table each.
+        advance: Called with a description before each step.
     """
     if not classes or min(classes) < 2 or max(classes) > samples // 2:
         raise UsageError(
@@ -58,7 +58,7 @@ def run(
             advance(f"{count} classes")
         generator = torch_generator("metrics-on-random", "labels", seed, count)
         labels = torch.randint(count, (samples,), generator=generator)
-        scores = evaluate(rows, labels, metrics=MEASURES, seed=seed, cluster_seeds=1)
+        scores = evaluate(rows, labels, metrics=METRICS, seed=seed, cluster_seeds=1)
         table.append({"classes": count, **scores, "nmi_predicted": predicted_nmi(samples, count)})
     write_json(out / "metrics-on-random.json", table)
     write_text(out / "metrics-on-random.md", _as_markdown(table, samples, dimensions))
@@ -68,7 +68,7 @@ def run(
 
 
 def predicted_nmi(samples: int, classes: int) -> float | None:
-    """Equation 7 of the paper: the NMI if no cluster holds two samples of a class; None if some must.
+    """Return the NMI if no cluster has two samples of a class (Equation 7 of the paper); None if some must.
 
     Example:
         >>> round(100 * predicted_nmi(40_000, 10_000), 1)
@@ -78,12 +78,12 @@ def predicted_nmi(samples: int, classes: int) -> float | None:
     return 1 - math.log(per_class) / math.log(classes) if per_class <= classes else None
 
 
-def _as_markdown(table: Sequence[Row], samples: int, dimensions: int) -> str:
+def _as_markdown(table: Sequence[TableRow], samples: int, dimensions: int) -> str:
     lines = [
         "# Metrics on random embeddings",
         "",
         f"{samples:,} random embeddings of dimension {dimensions} with random labels, in percent. The last "
-        "column is what the paper's equation 7 predicts, 1 - log S / log C for S samples per class.",
+        "column is the prediction of the paper's equation 7, 1 - log S / log C for S samples per class.",
         "",
         scores_table(table).markdown(),
         "",
@@ -91,23 +91,23 @@ def _as_markdown(table: Sequence[Row], samples: int, dimensions: int) -> str:
     return "\n".join(lines)
 
 
-def scores_table(table: Sequence[Row]) -> Table:
-    """A row per number of classes; scores in percent."""
+def scores_table(table: Sequence[TableRow]) -> Table:
+    """Return a table with one row per number of classes and scores in percent."""
     names = list(table[0])
     rows = [[row[name] if name == "classes" else _percent(row[name]) for name in names] for row in table]
-    return Table.of(names, rows)
+    return Table.from_rows(names, rows)
 
 
-def _percent(value: float | None) -> Cell:
-    return Cell("" if value is None else f"{100 * value:.2f}", value=value)
+def _percent(value: float | None) -> TableCell:
+    return TableCell("" if value is None else f"{100 * value:.2f}", value=value)
 
 
-def _chart(table: Sequence[Row], title: str) -> PanelChart:
-    """A line per measure against the number of classes."""
+def _chart(table: Sequence[TableRow], title: str) -> PanelChart:
+    """Return a chart with one line per metric over the number of classes."""
     across = tuple(float(row["classes"]) for row in table)
     traces = [
-        Trace(name, across, tuple(100 * row[name] for row in table), "joined", colour)
-        for colour, name in enumerate(MEASURES)
+        Trace(name, across, tuple(100 * row[name] for row in table), "joined", color)
+        for color, name in enumerate(METRICS)
     ]
     known = [row for row in table if row["nmi_predicted"] is not None]
     predicted = Trace(
@@ -115,7 +115,7 @@ def _chart(table: Sequence[Row], title: str) -> PanelChart:
         x=tuple(float(row["classes"]) for row in known),
         y=tuple(100 * row["nmi_predicted"] for row in known),
         kind="dotted",
-        colour=len(MEASURES),
+        color=len(METRICS),
     )
     panel = Panel(Axis("number of classes", log=True), (*traces, predicted))
     return PanelChart(title, Axis("score (%)"), (panel,))

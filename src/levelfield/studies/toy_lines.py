@@ -1,7 +1,7 @@
-"""Does rho-regularisation keep features that training does not ask for? The toy lines, over many seeds.
+"""Effect of rho-regularization on features that training does not need: the toy lines over many seeds.
 
-The paper shows one run of each toy (Figures 6 and 11). Here each is trained for many seeds, with and without
-switches, from the same start and on the same batches, and the differences are counted.
+The paper shows one run of each toy dataset (Figures 6 and 11). This study trains each with many seeds, with
+and without switches, from the same initialization and on the same batches, and counts the differences.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import torch
 from scipy.stats import binomtest
 from torch import Tensor
 
-from levelfield.errors import UsageError
+from levelfield.core.errors import UsageError
 from levelfield.metrics import evaluate
 from levelfield.records import write_json, write_text
 from levelfield.reports import Table
 from levelfield.reports.figures import write_chart
 from levelfield.stats import Interval, t_interval
-from levelfield.studies._toy_drawing import toy_chart
+from levelfield.studies._toy_figure import toy_chart
 from levelfield.studies._toy_training import (
     MARGIN,
     Networks,
-    Toy,
+    ToyLines,
     diagonal_lines,
     train,
     vertical_lines,
@@ -34,8 +34,8 @@ PUBLISHED_P_SWITCH = 0.001
 
 
 @dataclass(frozen=True)
-class Share:
-    """How many of the seeds, with a 95% interval (Wilson's)."""
+class SeedShare:
+    """Share of the seeds, with Wilson's 95% interval."""
 
     share: float
     low: float
@@ -43,25 +43,25 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """One toy with one ``p_switch``, against the same seeds without switches.
+class ToyLinesResult:
+    """Comparison of networks with one ``p_switch`` and the same seeds without switches, on one dataset.
 
     Attributes:
-        toy: Which data.
-        p_switch: The probability of a switch.
-        seeds: How many.
-        map_at_r: Of the test classes, regularised.
-        plain_map_at_r: Of the test classes, not regularised.
+        toy: Name of the dataset.
+        p_switch: Probability of a switch.
+        seeds: Number of seeds.
+        map_at_r: MAP@R of the test classes, regularized.
+        plain_map_at_r: MAP@R of the test classes, not regularized.
         gain: Difference of the two, seed by seed.
-        better: Share of seeds in which the regularised network separates the test classes better.
-        worse: Share in which it does so worse; the rest are equal.
-        gap: Smallest distance between the means of two test classes, regularised. MAP@R looks at ranks only,
-            so it may be high for classes that the eye sees in one point.
-        plain_gap: The same, not regularised.
-        wider: Share of seeds in which the regularised gap is wider.
-        decay: Spectral decay of the training embeddings, KL(uniform || singular values), regularised.
-        plain_decay: The same, not regularised.
-        lower_decay: Share of seeds in which the regularised one is lower.
+        better: Share of seeds in which the regularized network separates the test classes better.
+        worse: Share of seeds in which it separates them worse; the rest are equal.
+        gap: Smallest distance between the means of two test classes, regularized. MAP@R depends on ranks,
+            so it may be high for classes that nearly coincide.
+        plain_gap: Smallest distance, not regularized.
+        wider: Share of seeds in which the regularized gap is wider.
+        decay: Spectral decay of the training embeddings, KL(uniform || singular values), regularized.
+        plain_decay: Spectral decay, not regularized.
+        lower_decay: Share of seeds in which the regularized decay is lower.
     """
 
     toy: str
@@ -70,32 +70,32 @@ class Outcome:
     map_at_r: Interval
     plain_map_at_r: Interval
     gain: Interval
-    better: Share
-    worse: Share
+    better: SeedShare
+    worse: SeedShare
     gap: Interval
     plain_gap: Interval
-    wider: Share
+    wider: SeedShare
     decay: Interval
     plain_decay: Interval
-    lower_decay: Share
+    lower_decay: SeedShare
 
 
-def run(
+def run_study(
     out: Path,
     *,
     seeds: int = 200,
     seed: int = 0,
     p_switch: Sequence[float] = (PUBLISHED_P_SWITCH, 0.01, 0.1, 0.3),
     advance: Callable[[str], None] | None = None,
-) -> list[Outcome]:
-    """Train, compare, and write ``toy-lines.md``, ``toy-lines.json`` and a figure per toy into ``out``.
+) -> list[ToyLinesResult]:
+    """Train, compare, and write ``toy-lines.md``, ``toy-lines.json`` and a figure per dataset into ``out``.
 
     Args:
-        out: A folder; made if it does not exist.
-        seeds: How many networks to train for each toy and each value of ``p_switch``.
-        seed: The first of them; the one that the figures show, good or bad.
-        p_switch: Probabilities to try; the first is the one that the figures show.
-        advance: Called with a description before each piece of work.
+        out: Output directory; created if missing.
+        seeds: Number of networks for each toy dataset and each value of ``p_switch``.
+        seed: First seed; the figures show its network.
+        p_switch: Probabilities to try; the figures show the first.
+        advance: Called with a description before each step.
     """
     if seeds < 2 or not p_switch or not all(0 < p <= 1 for p in p_switch):
         raise UsageError(
@@ -103,29 +103,29 @@ def run(
             f"got {seeds} and {list(p_switch)}"
         )
     out.mkdir(parents=True, exist_ok=True)
-    outcomes: list[Outcome] = []
+    results: list[ToyLinesResult] = []
     for toy in (diagonal_lines(), vertical_lines()):
         trained = {}
         for p in (0.0, *p_switch):
             if advance is not None:
                 advance(f"{toy.name} lines, p_switch {p:g}")
             trained[p] = train(toy, p_switch=p, seeds=range(seed, seed + seeds))
-        outcomes += [compare(toy, trained[0.0], trained[p], p_switch=p) for p in p_switch]
+        results += [compare(toy, trained[0.0], trained[p], p_switch=p) for p in p_switch]
         chart = toy_chart(toy, trained[0.0], trained[p_switch[0]], p_switch=p_switch[0])
         write_chart(chart, out, f"toy-lines-{toy.name}")
-    write_json(out / "toy-lines.json", [asdict(each) for each in outcomes])
-    write_text(out / "toy-lines.md", as_markdown(outcomes))
-    return outcomes
+    write_json(out / "toy-lines.json", [asdict(each) for each in results])
+    write_text(out / "toy-lines.md", as_markdown(results))
+    return results
 
 
 @torch.no_grad()
-def compare(toy: Toy, plain: Networks, regularised: Networks, *, p_switch: float) -> Outcome:
-    """Count in how many seeds the regularised networks do better."""
+def compare(toy: ToyLines, plain: Networks, regularized: Networks, *, p_switch: float) -> ToyLinesResult:
+    """Compare regularized networks with plain ones of the same seeds."""
     test, training = toy.test.flatten(0, 1), toy.train.flatten(0, 1)
-    before, after = separations(plain(test), toy), separations(regularised(test), toy)
-    gap_before, gap_after = class_gaps(plain(test), toy), class_gaps(regularised(test), toy)
-    decay_before, decay_after = spectral_decays(plain(training)), spectral_decays(regularised(training))
-    return Outcome(
+    before, after = separations(plain(test), toy), separations(regularized(test), toy)
+    gap_before, gap_after = class_gaps(plain(test), toy), class_gaps(regularized(test), toy)
+    decay_before, decay_after = spectral_decays(plain(training)), spectral_decays(regularized(training))
+    return ToyLinesResult(
         toy=toy.name,
         p_switch=p_switch,
         seeds=len(before),
@@ -143,14 +143,14 @@ def compare(toy: Toy, plain: Networks, regularised: Networks, *, p_switch: float
     )
 
 
-def separations(embeddings: Tensor, toy: Toy) -> Tensor:
-    """MAP@R of the test classes for each network's embeddings (S x n x 2), (S,). A tie counts as a miss."""
+def separations(embeddings: Tensor, toy: ToyLines) -> Tensor:
+    """Return the MAP@R (S) of each network's test embeddings (S x n x 2); a tie counts as a miss."""
     labels = torch.arange(len(toy.test)).repeat_interleave(toy.test.shape[1])
     return torch.tensor([evaluate(each, labels, metrics=("map_at_r",))["map_at_r"] for each in embeddings])
 
 
-def class_gaps(embeddings: Tensor, toy: Toy) -> Tensor:
-    """Distance between the nearest two class means of each network's test embeddings (S x n x 2), (S,)."""
+def class_gaps(embeddings: Tensor, toy: ToyLines) -> Tensor:
+    """Return the smallest distance (S) between two class means of each network's embeddings (S x n x 2)."""
     classes, samples = toy.test.shape[:2]
     means = embeddings.reshape(-1, classes, samples, 2).mean(dim=2)
     first, second = torch.triu_indices(classes, classes, offset=1)
@@ -158,10 +158,10 @@ def class_gaps(embeddings: Tensor, toy: Toy) -> Tensor:
 
 
 def spectral_decays(embeddings: Tensor) -> Tensor:
-    """KL(uniform || singular values) of each network's embeddings (S x n x 2), (S,).
+    """Return KL(uniform || singular values) (S) of each network's embeddings (S x n x 2).
 
-    Lower is less compressed. Of two dimensions both values count; on real embeddings the paper leaves the
-    largest out.
+    Lower is less compressed. Both singular values count here; for real embeddings the paper leaves out the
+    largest.
 
     Example:
         >>> round(spectral_decays(torch.diag(torch.tensor([3.0, 1.0]))[None]).item(), 3)
@@ -172,25 +172,25 @@ def spectral_decays(embeddings: Tensor) -> Tensor:
     return -(shares.clamp(min=1e-12) * shares.shape[1]).log().mean(dim=1)
 
 
-def as_markdown(outcomes: Sequence[Outcome]) -> str:
-    """The outcomes as a table, with what it says in words."""
+def as_markdown(results: Sequence[ToyLinesResult]) -> str:
+    """Return the results as a table, with one sentence per result."""
     lines = [
-        "# Toy lines: rho-regularisation over many seeds",
+        "# Toy lines: rho-regularization over many seeds",
         "",
-        f"{outcomes[0].seeds} seeds; the same start and the same batches with and without switches. MAP@R is "
-        "of the test classes, the gap lies between the nearest two of their means (training asks for "
-        f"{MARGIN} between samples), spectral decay is of the training embeddings. Intervals are at 95%.",
+        f"{results[0].seeds} seeds; the same initialization and batches with and without switches. MAP@R is "
+        "of the test classes, the gap is the distance between the nearest two of their means (the training "
+        f"margin between samples is {MARGIN}), spectral decay is of the training embeddings. Intervals: 95%.",
         "",
-        outcomes_table(outcomes).markdown(),
+        results_table(results).markdown(),
         "",
-        *(f"- {sentence(each)}" for each in outcomes),
+        *(f"- {sentence(each)}" for each in results),
         "",
     ]
     return "\n".join(lines)
 
 
-def outcomes_table(outcomes: Sequence[Outcome]) -> Table:
-    """A row per toy and ``p_switch``: without switches, with them, and in how many seeds they help."""
+def results_table(results: Sequence[ToyLinesResult]) -> Table:
+    """Return a table with one row per dataset and ``p_switch``."""
     heads = ("toy", "p_switch", "MAP@R without", "with", "gain", "better", "worse", "gap without", "with")
     rows = [
         [
@@ -208,17 +208,17 @@ def outcomes_table(outcomes: Sequence[Outcome]) -> Table:
             f"{each.decay.mean:.3f}",
             _percent(each.lower_decay),
         ]
-        for each in outcomes
+        for each in results
     ]
-    return Table.of([*heads, "wider", "decay without", "with", "lower"], rows)
+    return Table.from_rows([*heads, "wider", "decay without", "with", "lower"], rows)
 
 
-def sentence(outcome: Outcome) -> str:
-    """What an outcome says, in words."""
+def sentence(result: ToyLinesResult) -> str:
+    """Return a result as a sentence."""
     return (
-        f"{outcome.toy} lines, p_switch {outcome.p_switch:g}: the test classes are separated "
-        f"{_verdict(outcome.gain)}; the gap is wider in {outcome.wider.share:.0%} of the "
-        f"seeds, the spectral decay lower in {outcome.lower_decay.share:.0%}."
+        f"{result.toy} lines, p_switch {result.p_switch:g}: the test classes are separated "
+        f"{_verdict(result.gain)}; the gap is wider in {result.wider.share:.0%} of the "
+        f"seeds, the spectral decay lower in {result.lower_decay.share:.0%}."
     )
 
 
@@ -230,13 +230,13 @@ def _verdict(gain: Interval) -> str:
     return "neither better nor worse with switches, as far as these seeds tell"
 
 
-def _percent(share: Share) -> str:
+def _percent(share: SeedShare) -> str:
     return f"{share.share:.0%} ({share.low:.0%} to {share.high:.0%})"
 
 
-def _share(hits: Tensor) -> Share:
+def _share(hits: Tensor) -> SeedShare:
     interval = binomtest(int(hits.sum()), len(hits)).proportion_ci(method="wilson")
-    return Share(float(hits.double().mean()), float(interval.low), float(interval.high))
+    return SeedShare(float(hits.double().mean()), float(interval.low), float(interval.high))
 
 
 def _mean(values: Tensor) -> Interval:

@@ -1,11 +1,12 @@
-"""Contract checks for a plug-in author's own tests: does my loss, dataset or trunk fit in?
+"""Contract checks for plug-ins: losses, miners, samplers, datasets, trunks and metrics.
 
-Each check collects everything that is wrong and raises one AssertionError that lists it.
+Each function takes a registered name, the class or function, or the path of your Python file. It prints one
+line per check, and raises one AssertionError that lists all problems::
 
     from levelfield.testing import check_loss
 
     def test_my_loss():
-        check_loss("my_loss")
+        check_loss("my_loss.py")
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The batches on which losses and miners are tried."""
+"""Batches for the checks of losses and miners."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LABELS = {
 
 
 def make_batch(title: str, *, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
-    """Random embeddings of unit length, B x SIZE, that want a gradient, and the labels (B) of ``title``.
+    """Return random unit embeddings (B x SIZE) that require a gradient, and the labels (B) of ``title``.
 
     Example:
         >>> embeddings, labels = make_batch("a batch of one")

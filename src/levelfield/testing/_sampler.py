@@ -1,17 +1,18 @@
-"""The contract of a batch sampler."""
+"""Contract of a batch sampler."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from levelfield import batches
-from levelfield.batches import BatchSampler
-from levelfield.testing._report import raise_problems, watch_global_randomness
+from levelfield import samplers
+from levelfield.samplers import BatchSampler
+from levelfield.testing._run import Checks, find_plugins, run_checks, watch_global_randomness
 
 BATCH = 8
 LABELS = np.repeat(np.arange(6), [4, 4, 5, 6, 7, 9])
@@ -25,55 +26,66 @@ class _Sampler:
         return [list(map(int, rows)) for rows in self.make(seed).epoch(number, iterations)]
 
 
-def check_sampler(sampler: str | Callable[..., BatchSampler], **options: Any) -> None:
-    """Check a batch sampler against the contract; AssertionError with everything that is wrong.
+def check_sampler(sampler: str | Path | Callable[..., BatchSampler], **options: Any) -> None:
+    """Check a batch sampler against its contract; print one line per check, raise AssertionError on problems.
 
-    An epoch has as many batches as asked for, each of exactly ``batch_size`` rows of the training set. It is
-    a pure function of seed and epoch number: the same again when asked again, or in the middle of another
-    sampler's life; another one for another seed or epoch. It draws from no global generator.
+    - An epoch has the requested number of batches, each with exactly ``batch_size`` rows of the training
+      set.
+    - An epoch depends only on the seed and the epoch number, not on earlier epochs. Other seeds and epochs
+      give other batches. The sampler does not use global random generators.
+    - Without a number of iterations, an epoch is one pass over the data.
 
     Args:
-        sampler: A registered name, or what makes the sampler from labels (n), ``batch_size`` and ``seed``.
-            One that needs a memory bank must come as a function that attaches it.
-        **options: Handed to the sampler.
+        sampler: Registered name, path of your Python file, or a class or function that makes the sampler
+            from labels (n), ``batch_size`` and ``seed``. For a sampler that needs a memory bank, give a
+            function that attaches it.
+        **options: Options of the sampler.
 
     Example:
         >>> check_sampler("class_balanced", samples_per_class=2)
+        batch sampler class_balanced
+          ok: an epoch has the requested number and size of batches
+          ...
     """
-    target = batches.registry[sampler].target if isinstance(sampler, str) else sampler
-    subject = _Sampler(lambda seed: target(LABELS, batch_size=BATCH, seed=seed, **options))
-    name = sampler if isinstance(sampler, str) else getattr(target, "__name__", str(target))
-    raise_problems(f"batch sampler {name}", subject, [_shape, _pure, _varies, _whole_epoch])
+    checks: Checks[_Sampler] = {
+        "an epoch has the requested number and size of batches": _shape,
+        "an epoch depends only on the seed and the epoch number": _pure,
+        "other seeds and epochs give other batches": _varies,
+        "an epoch without a number of iterations is one pass over the data": _whole_epoch,
+    }
+    for plugin in find_plugins(samplers.registry, sampler):
+
+        def make(seed: int, target: Callable[..., BatchSampler] = plugin.target) -> BatchSampler:
+            return target(LABELS, batch_size=BATCH, seed=seed, **options)
+
+        run_checks(f"batch sampler {plugin.name}", _Sampler(make), checks)
 
 
 def _shape(subject: _Sampler) -> Iterator[str]:
-    """So many batches of so many rows."""
     drawn = subject.epoch(iterations=11)
     if len(drawn) != 11:
-        yield f"asked for 11 batches it gives {len(drawn)}"
+        yield f"an epoch of 11 iterations has {len(drawn)} batches"
     if sizes := {len(rows) for rows in drawn} - {BATCH}:
         yield f"its batches have {sorted(sizes)} rows, not {BATCH}"
     if any(not 0 <= row < len(LABELS) for rows in drawn for row in rows):
-        yield "it gives rows outside of the training set"
+        yield "it yields rows outside of the training set"
 
 
 def _pure(subject: _Sampler) -> Iterator[str]:
-    """A function of seed and epoch number."""
     problems: list[str] = []
     with watch_global_randomness(problems):
         first = subject.epoch(number=2)
     yield from problems
     if subject.epoch(number=2) != first:
-        yield "the same seed and epoch give other batches the second time"
+        yield "the same seed and epoch give different batches the second time"
     used = subject.make(0)
     list(used.epoch(0, 3))
     list(islice(used.epoch(1, 6), 2))
     if [list(map(int, rows)) for rows in used.epoch(2, 6)] != first:
-        yield "an epoch depends on the epochs drawn before it, so a resumed run would differ"
+        yield "an epoch depends on earlier epochs, so a resumed run would differ"
 
 
 def _varies(subject: _Sampler) -> Iterator[str]:
-    """Another seed or epoch, other batches."""
     first = subject.epoch()
     if subject.epoch(number=1) == first:
         yield "two epochs are the same"
@@ -82,7 +94,6 @@ def _varies(subject: _Sampler) -> Iterator[str]:
 
 
 def _whole_epoch(subject: _Sampler) -> Iterator[str]:
-    """Without a number of iterations, about one pass over the data."""
     count = len(list(subject.make(0).epoch(0, None)))
     if count != len(LABELS) // BATCH:
         yield f"a whole epoch of {len(LABELS)} samples has {count} batches, not {len(LABELS) // BATCH}"

@@ -1,21 +1,21 @@
-"""Trackers: tools that show an experiment while it runs. They read records, and change nothing."""
+"""Trackers: TensorBoard, MLflow, Weights & Biases. They read the records of an experiment and change none."""
 
-from levelfield.track._entry import Entry, Point, Tracker
-from levelfield.track._registry import TrackerCard, check, register, registry
-from levelfield.track._send import folder_of, how_to_look, journal_file, send_records
-from levelfield.track._watch import watching
+from levelfield.track._record import MetricPoint, Tracker, TrackerRecord
+from levelfield.track._registry import TrackerCard, check_tracker, register, registry
+from levelfield.track._send import journal_file, send_records, tracker_directory, viewer_command
+from levelfield.track._start import start_trackers
 
 __all__ = [
-    "Entry",
-    "Point",
+    "MetricPoint",
     "Tracker",
     "TrackerCard",
-    "check",
-    "folder_of",
-    "how_to_look",
+    "TrackerRecord",
+    "check_tracker",
     "journal_file",
     "register",
     "registry",
     "send_records",
-    "watching",
+    "start_trackers",
+    "tracker_directory",
+    "viewer_command",
 ]

@@ -1,36 +1,36 @@
-"""What a tracker has been told for good, so that the next process need not tell it again."""
+"""Journal of final records that were sent to a tracker; later processes do not send them again."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from levelfield import files
-from levelfield.track._entry import Entry
+from levelfield.core import files
+from levelfield.track._record import TrackerRecord
 
 
-class Journal:
-    """Entries that nothing more is expected of, by key and mark.
+class SentJournal:
+    """Final records that were sent, by key and content digest.
 
-    Running entries are not noted: after a kill they are told again, and the tracker finds out itself what
-    the tool holds of them.
+    Running records are not stored. After a kill they are sent again, and the tracker skips what its tool
+    already holds.
     """
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._marks = {str(line["key"]): str(line["mark"]) for line in files.read_lines(file)}
-        self._now: dict[str, str] = {}
+        self._sent = {str(line["key"]): str(line["mark"]) for line in files.read_lines(file)}
+        self._sent_now: dict[str, str] = {}
 
-    def knows(self, entry: Entry, mark: str) -> bool:
-        """Whether the tool shows this entry as it is."""
-        return self._now.get(entry.key, self._marks.get(entry.key)) == mark
+    def is_sent(self, record: TrackerRecord, content_digest: str) -> bool:
+        """Return True if the record was sent with this content."""
+        return self._sent_now.get(record.key, self._sent.get(record.key)) == content_digest
 
-    def is_settled(self, key: str) -> bool:
-        """Whether nothing more is expected of this entry, and all was told."""
-        return key in self._marks
+    def is_final(self, key: str) -> bool:
+        """Return True if the record is final and was sent."""
+        return key in self._sent
 
-    def note(self, entry: Entry, mark: str) -> None:
-        """The tool was told."""
-        self._now[entry.key] = mark
-        if entry.status != "running":
-            files.append_line(self._file, {"key": entry.key, "mark": mark})
-            self._marks[entry.key] = mark
+    def add(self, record: TrackerRecord, content_digest: str) -> None:
+        """Note that the record was sent."""
+        self._sent_now[record.key] = content_digest
+        if record.status != "running":
+            files.append_line(self._file, {"key": record.key, "mark": content_digest})
+            self._sent[record.key] = content_digest

@@ -1,4 +1,4 @@
-"""The registry of trackers, and what is refused before anything is computed."""
+"""Registry of trackers, and the check of trackers before a run starts."""
 
 from __future__ import annotations
 
@@ -6,33 +6,31 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 from levelfield.config import TrackSpec
-from levelfield.errors import UsageError
-from levelfield.registry import Card, Registry
+from levelfield.core.errors import UsageError
+from levelfield.core.registry import Card, Registry
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrackerCard(Card):
-    """What is known of a tracker.
+    """Card of a tracker.
 
     Attributes:
-        package: What must be installed, by the extra of the same name.
-        look: The command that shows what it keeps in ``{folder}``, where its options send it nowhere else.
-        environment: Variables that say where it sends things, as options do.
+        package: Required Python package, installed by the extra with the tracker's name.
+        viewer: Command that shows the tracker's files in ``{directory}``.
+        environment: Environment variables that, like options, send the data elsewhere.
     """
 
     package: str = ""
-    look: str = ""
+    viewer: str = ""
     environment: tuple[str, ...] = ()
 
 
-registry: Registry[TrackerCard] = Registry(
-    "tracker", TrackerCard, package="levelfield.track", supplied=("experiment", "folder")
-)
+registry = Registry("tracker", TrackerCard, package="levelfield.track", supplied=("experiment", "directory"))
 register = registry.register
 
 
-def check(spec: TrackSpec) -> None:
-    """Refuse a tracker that is not known or not installed, and options that it does not take."""
+def check_tracker(spec: TrackSpec) -> None:
+    """Raise if the tracker is unknown or not installed, or does not take an option."""
     entry = registry[spec.name]
     if entry.card.package and find_spec(entry.card.package) is None:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Weights & Biases: one W&B run per training, trial, rerun and method, online or as files to sync later."""
+"""Weights & Biases tracker: a W&B run for each run, trial, rerun and method, online or offline."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from levelfield.records import digest
-from levelfield.track._entry import Entry
+from levelfield.track._record import TrackerRecord
 from levelfield.track._registry import register
 
 Mode = Literal["auto", "online", "offline"]
@@ -17,51 +17,51 @@ Mode = Literal["auto", "online", "offline"]
 @register(
     "wandb",
     package="wandb",
-    look="wandb sync {folder}/wandb/offline-run-*",
+    viewer="wandb sync {directory}/wandb/offline-run-*",
     environment=("WANDB_BASE_URL", "WANDB_ENTITY", "WANDB_MODE"),
 )
 class Wandb:
-    """One project, grouped by method, with the kind of entry as job type; the report is an artefact.
+    """W&B project, grouped by method, with the kind of record as job type; the report is an artifact.
 
     Args:
-        experiment: The project's name, if ``project`` is not given.
-        folder: Where W&B keeps its files.
-        project: Another project.
-        entity: The team or user that the project belongs to.
-        mode: "online", "offline" (send it later with ``wandb sync``), or "auto": as ``WANDB_MODE`` says,
-            else online where W&B has an API key, else offline.
+        experiment: Name of the experiment; the default project name.
+        directory: Directory of W&B's files.
+        project: Project name.
+        entity: Team or user of the project.
+        mode: "online", "offline" (for ``wandb sync`` later) or "auto". "auto" follows ``WANDB_MODE``;
+            without it, "auto" is online with an API key and offline otherwise.
     """
 
     def __init__(
         self,
         *,
         experiment: str,
-        folder: Path,
+        directory: Path,
         project: str | None = None,
         entity: str | None = None,
         mode: Mode = "auto",
     ) -> None:
         self._project = project or experiment
         self._entity = entity
-        self._folder = folder
+        self._directory = directory
         self._online = _is_online(mode)
         self._open: dict[str, tuple[Any, int]] = {}
 
-    def tell(self, entry: Entry) -> None:
+    def log(self, record: TrackerRecord) -> None:
         """See :class:`levelfield.track.Tracker`."""
-        if entry.status == "running" and entry.kind != "run":
-            return  # nothing to see yet, and an open W&B run costs memory
-        run, told = self._open[entry.key] if entry.key in self._open else self._begin(entry)
-        for point in entry.points:
-            if point.step > told:
+        if record.status == "running" and record.kind != "run":
+            return  # nothing to show yet, and an open W&B run costs memory
+        run, last_step = self._open[record.key] if record.key in self._open else self._start_run(record)
+        for point in record.points:
+            if point.step > last_step:
                 run.log(dict(point.values), step=point.step)
-                told = point.step
-        self._open[entry.key] = (run, told)
-        if entry.status != "running":
-            run.config.update(dict(entry.parameters), allow_val_change=True)
-            run.summary.update({**entry.scores, "status": entry.status, "reason": entry.reason})
-            self._keep_files(run, entry)
-            del self._open[entry.key]
+                last_step = point.step
+        self._open[record.key] = (run, last_step)
+        if record.status != "running":
+            run.config.update(dict(record.parameters), allow_val_change=True)
+            run.summary.update({**record.scores, "status": record.status, "reason": record.reason})
+            self._log_files(run, record)
+            del self._open[record.key]
             run.finish(exit_code=0)
 
     def close(self) -> None:
@@ -70,24 +70,24 @@ class Wandb:
             run.finish(exit_code=0)
         self._open.clear()
 
-    def _begin(self, entry: Entry) -> tuple[Any, int]:
-        """The W&B run of an entry, and the last step that it has."""
+    def _start_run(self, record: TrackerRecord) -> tuple[Any, int]:
+        """Start the W&B run of a record; return it with its last step."""
         import wandb
 
-        run_id = digest({"key": entry.key})
-        if not self._online:  # what an earlier process wrote of it is written anew, as a whole
-            for left in self._folder.glob(f"wandb/offline-run-*-{run_id}"):
+        run_id = digest({"key": record.key})
+        if not self._online:  # replace the files of an earlier process
+            for left in self._directory.glob(f"wandb/offline-run-*-{run_id}"):
                 shutil.rmtree(left)
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._directory.mkdir(parents=True, exist_ok=True)
         run = wandb.init(
             project=self._project,
             entity=self._entity,
             id=run_id,
-            name=entry.name,
-            group=entry.method or None,
-            job_type=entry.kind,
-            config=dict(entry.parameters),
-            dir=str(self._folder),
+            name=record.name,
+            group=record.method or None,
+            job_type=record.kind,
+            config=dict(record.parameters),
+            dir=str(self._directory),
             mode="online" if self._online else "offline",
             resume="allow" if self._online else None,
             reinit="create_new",
@@ -98,29 +98,29 @@ class Wandb:
         return run, run.step - 1 if self._online else -1
 
     @staticmethod
-    def _keep_files(run: Any, entry: Entry) -> None:
-        if not entry.files:
+    def _log_files(run: Any, record: TrackerRecord) -> None:
+        if not record.files:
             return
         import wandb
 
-        artefact = wandb.Artifact(f"report-{run.id}", type="report")
-        for file in entry.files:
-            artefact.add_file(str(file))
-        run.log_artifact(artefact)
+        artifact = wandb.Artifact(f"report-{run.id}", type="report")
+        for file in record.files:
+            artifact.add_file(str(file))
+        run.log_artifact(artifact)
 
 
 def _is_online(mode: Mode) -> bool:
     if mode == "auto":
-        said = os.environ.get("WANDB_MODE")
-        return said == "online" if said else _has_key()
+        chosen = os.environ.get("WANDB_MODE")
+        return chosen == "online" if chosen else _has_key()
     return mode == "online"
 
 
 def _has_key() -> bool:
-    """Whether W&B knows an API key, from the environment or from ``wandb login``."""
+    """Return True if W&B has an API key, from the environment or from ``wandb login``."""
     import wandb
 
     try:
         return bool(wandb.login(prompt=False))
-    except Exception:  # without a key, or without a network to check it
+    except Exception:  # no key, or no network to check it
         return False

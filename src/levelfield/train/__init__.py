@@ -1,26 +1,33 @@
-"""Training: one run, from a spec and a fold to a record."""
+"""Train one run: from its spec and a fold to its record."""
 
-from levelfield.train._devices import available_cores, choose_device, choose_loaders
+from levelfield.core.devices import available_cores, choose_device
+from levelfield.train._devices import choose_loaders
 from levelfield.train._embed import embed
 from levelfield.train._inputs import FeatureInputs, ImageInputs, Inputs
-from levelfield.train._loop import DivergedError, FoldData, execute, load_trained_part, trained_part
-from levelfield.train._precision import choose_precision
-from levelfield.train._speed import Speed, measure_speed
-from levelfield.train._workspace import (
+from levelfield.train._loop import (
+    DivergedError,
+    FoldData,
+    load_trained_state_dict,
+    train_run,
+    trained_state_dict,
+)
+from levelfield.train._precision import bfloat16_works, choose_precision
+from levelfield.train._run_job import DataJob, RunJob, run_job
+from levelfield.train._setup import (
     PluginFile,
     Resources,
-    RunJob,
     build_embedder,
-    development,
-    inputs_of,
-    learns_from_features,
+    compute_trunk_features,
+    create_inputs,
+    load_development_view,
     prepare_process,
-    run_job,
-    trunk_features,
-    whole_embedder,
+    to_full_embedder,
+    uses_cached_features,
 )
+from levelfield.train._speed import Speed, measure_speed
 
 __all__ = [
+    "DataJob",
     "DivergedError",
     "FeatureInputs",
     "FoldData",
@@ -31,20 +38,21 @@ __all__ = [
     "RunJob",
     "Speed",
     "available_cores",
+    "bfloat16_works",
     "build_embedder",
     "choose_device",
     "choose_loaders",
     "choose_precision",
-    "development",
+    "compute_trunk_features",
+    "create_inputs",
     "embed",
-    "execute",
-    "inputs_of",
-    "learns_from_features",
-    "load_trained_part",
+    "load_development_view",
+    "load_trained_state_dict",
     "measure_speed",
     "prepare_process",
     "run_job",
-    "trained_part",
-    "trunk_features",
-    "whole_embedder",
+    "to_full_embedder",
+    "train_run",
+    "trained_state_dict",
+    "uses_cached_features",
 ]

@@ -1,4 +1,4 @@
-"""Lower precision for the forward pass, with a scaler where float16 needs one."""
+"""Mixed precision of the forward pass, with gradient scaling for float16."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 class Autocast:
-    """Runs forward passes in a precision; float32 leaves everything as it is.
+    """Autocast and gradient scaling of a run; float32 changes nothing.
 
     Example:
         >>> with Autocast("bfloat16", "cpu").forward():
@@ -27,18 +27,18 @@ class Autocast:
         self._scaler = torch.amp.GradScaler(self._device, enabled=precision == "float16")
 
     def forward(self) -> AbstractContextManager[Any]:
-        """The context of a forward pass."""
+        """Return the context of a forward pass."""
         return nullcontext() if self._dtype is None else torch.autocast(self._device, dtype=self._dtype)
 
     def backward(self, value: Tensor) -> None:
-        """Gradients of ``value``, scaled if need be."""
+        """Compute the gradients of ``value``, scaled for float16."""
         if not self._scaler.is_enabled():
-            value.backward()  # type: ignore[no-untyped-call]
+            value.backward()  # type: ignore[no-untyped-call]  # torch has no types here
             return
-        self._scaler.scale(value).backward()  # type: ignore[no-untyped-call]
+        self._scaler.scale(value).backward()  # type: ignore[no-untyped-call]  # nor here
 
     def step(self, optimizer: torch.optim.Optimizer, *, clip_norm: float | None = None) -> None:
-        """One step on unscaled, and if asked clipped, gradients."""
+        """Take one optimizer step on unscaled gradients, clipped to ``clip_norm`` if given."""
         if clip_norm is not None:
             self._scaler.unscale_(optimizer)
             nn.utils.clip_grad_norm_(
@@ -48,22 +48,22 @@ class Autocast:
             self._scaler.step(optimizer)
             self._scaler.update()
         else:
-            _bare_step(optimizer)
+            _step_without_hooks(optimizer)
 
     def state(self) -> dict[str, Any]:
-        """What a resumed run needs."""
+        """Return the state for resuming."""
         return dict(self._scaler.state_dict())
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take over what :meth:`state` gave."""
+        """Load a state from :meth:`state`."""
         if state:
             self._scaler.load_state_dict(state)
 
 
-def _bare_step(optimizer: torch.optim.Optimizer) -> None:
-    """``optimizer.step()`` without what PyTorch wraps around it for profilers and hooks.
+def _step_without_hooks(optimizer: torch.optim.Optimizer) -> None:
+    """Call ``optimizer.step()`` without PyTorch's wrapper for profilers and hooks.
 
-    That takes as long as a small head's step itself. Nothing here registers hooks.
+    The wrapper takes as long as the step of a small head. No code here registers hooks.
     """
     step = type(optimizer).step
     getattr(step, "__wrapped__", step)(optimizer)

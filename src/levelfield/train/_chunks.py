@@ -1,8 +1,9 @@
-"""Large batches in little memory: the network sees chunks, the loss the whole batch, gradients are exact.
+"""Large batches in little memory: the network processes chunks, the loss the whole batch.
 
-As in "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup" (Gao et al. 2021): embeddings
-are computed without a graph, the loss gives their gradients, and a second pass over the chunks carries these
-on to the network. The second pass draws the same random numbers as the first, so dropout is the same in both.
+Gradients are exact, as in "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup" (Gao et
+al. 2021). A first pass computes the embeddings without a graph, and the loss gives their gradients. A second
+pass over the chunks propagates them to the network. It draws the same random numbers as the first pass, so
+dropout is the same in both.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ Forward = Callable[[Tensor], Tensor]
 
 
 class ChunkedPass:
-    """The embeddings of a batch, computed chunk by chunk.
+    """Embeddings of a batch, computed chunk by chunk.
 
     Attributes:
-        embeddings: B x D, a leaf that collects gradients; no graph of the network hangs on it.
+        embeddings: B x D, a leaf tensor that collects gradients, without the graph of the network.
 
     Example:
         >>> weight = torch.ones(3, 2, requires_grad=True)
@@ -43,12 +44,12 @@ class ChunkedPass:
         self.embeddings = torch.cat(outputs).requires_grad_()
 
     def backward(self) -> None:
-        """Carry the gradients that ``embeddings`` has collected on to the network."""
+        """Propagate the gradients of ``embeddings`` to the network."""
         gradient = self.embeddings.grad
         assert gradient is not None, "call backward() of the loss first"
         start = 0
         for chunk, states in zip(self._chunks, self._random_states, strict=True):
-            with _random(chunk.device, states):
+            with _random_generators(chunk.device, states):
                 output = self._forward(chunk)
             torch.autograd.backward(output, gradient[start : start + len(chunk)].to(output.dtype))
             start += len(chunk)
@@ -65,8 +66,8 @@ def _random_states(device: torch.device) -> list[Tensor]:
 
 
 @contextmanager
-def _random(device: torch.device, states: list[Tensor]) -> Iterator[None]:
-    """Draw from ``states`` for a while; the generators then go on from where they were."""
+def _random_generators(device: torch.device, states: list[Tensor]) -> Iterator[None]:
+    """Use random generators with these states in the block and restore their own states after it."""
     before = _random_states(device)
     try:
         _set_random_states(device, states)

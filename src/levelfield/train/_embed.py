@@ -1,4 +1,4 @@
-"""Embedding many rows, in batches, without gradients."""
+"""Embeddings of many rows, in batches, without gradients."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from levelfield.train._inputs import Inputs
 def embed(
     forward: Callable[[Tensor], Tensor], inputs: Inputs, rows: Rows, *, batch_size: int, device: str = "cpu"
 ) -> Tensor:
-    """Embeddings (len(rows) x D) of ``rows``, as float32 on the CPU.
+    """Return the embeddings (len(rows) x D) of ``rows``, as float32 on the CPU.
 
-    The caller puts the network into evaluation mode.
+    The caller sets the network to evaluation mode.
     """
     plan = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
     return torch.cat([forward(to_device(batch, device)).float().cpu() for batch in inputs.evaluate(plan)])

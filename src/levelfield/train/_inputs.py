@@ -1,4 +1,4 @@
-"""What a network is fed: decoded and cropped images, or what a frozen network gives, computed once."""
+"""Inputs of a network: transformed images, or cached outputs of a frozen network."""
 
 from __future__ import annotations
 
@@ -9,41 +9,44 @@ from typing import Protocol, TypeAlias
 import torch
 from torch import Tensor
 
+from levelfield.core.seeds import seed_for, torch_generator
 from levelfield.data import Images, Rows
-from levelfield.seeds import seed_for, torch_generator
-from levelfield.train._loaders import BatchMaker, Loaders, MakeTransform, Request, nothing
+from levelfield.train._loaders import BatchLoader, BatchRequest, LoaderPool, TransformFactory, no_preparation
 
 Stream: TypeAlias = tuple[str | int, ...]
 
 
 class Inputs(Protocol):
-    """Batches of network inputs for rows of one dataset view, one after the other."""
+    """Source of input batches for rows of one dataset view."""
 
     def train(self, plan: Iterable[Rows], stream: Stream, *, ahead: bool = True) -> Iterator[Tensor]:
-        """Augmented inputs of each batch of ``plan``.
+        """Return the augmented inputs of each batch of ``plan``.
 
         Args:
-            plan: The rows of each batch.
-            stream: The name of the random stream that all random choices come from.
-            ahead: Whether the plan may be read before the batches are asked for; not if later rows depend
-                on what earlier batches taught.
+            plan: Rows of each batch.
+            stream: Name of the random stream for all random choices.
+            ahead: Whether batches may be prefetched; False if later rows depend on earlier training steps.
         """
         ...
 
     def evaluate(self, plan: Iterable[Rows]) -> Iterator[Tensor]:
-        """Inputs as they are measured: no randomness."""
+        """Return the inputs of each batch of ``plan`` without randomness."""
+        ...
+
+    def close(self) -> None:
+        """End what loads the inputs in the background."""
         ...
 
 
 class ImageInputs:
-    """Images through a transform; each batch has a random stream of its own.
+    """Transformed images; each batch has its own random stream.
 
     Args:
-        images: Where they are read from.
-        transform: Makes the transform of training and its evaluation twin.
-        loaders: How many background processes make batches ahead of time; 0 makes them when they are asked
-            for. The bits are the same.
-        prepare: Called in each of these processes first.
+        images: Source of the images.
+        transform: Creates the transforms for training and evaluation.
+        loaders: Number of background processes that prefetch batches; 0 loads them in this process. The bits
+            are the same.
+        prepare: Called first in each background process.
 
     Example:
         >>> import numpy as np
@@ -58,39 +61,45 @@ class ImageInputs:
     def __init__(
         self,
         images: Images,
-        transform: MakeTransform,
+        transform: TransformFactory,
         *,
         loaders: int = 0,
-        prepare: Callable[[], None] = nothing,
+        prepare: Callable[[], None] = no_preparation,
     ) -> None:
-        self._here = BatchMaker(images, transform)
-        self._start = partial(Loaders, images, transform, processes=loaders, prepare=prepare)
+        self._loader = BatchLoader(images, transform)
+        self._create_pool = partial(LoaderPool, images, transform, processes=loaders, prepare=prepare)
         self._processes = loaders
-        self._loaders: Loaders | None = None
+        self._pool: LoaderPool | None = None
 
     def train(self, plan: Iterable[Rows], stream: Stream, *, ahead: bool = True) -> Iterator[Tensor]:
         """See :class:`Inputs`."""
-        requests = (Request(rows, seed_for(*stream, step)) for step, rows in enumerate(plan))
+        requests = (BatchRequest(rows, seed_for(*stream, step)) for step, rows in enumerate(plan))
         return self._batches(requests, ahead=ahead)
 
     def evaluate(self, plan: Iterable[Rows]) -> Iterator[Tensor]:
         """See :class:`Inputs`."""
-        return self._batches((Request(rows, None) for rows in plan), ahead=True)
+        return self._batches((BatchRequest(rows, None) for rows in plan), ahead=True)
 
-    def _batches(self, requests: Iterable[Request], *, ahead: bool) -> Iterator[Tensor]:
+    def _batches(self, requests: Iterable[BatchRequest], *, ahead: bool) -> Iterator[Tensor]:
         if self._processes == 0 or not ahead:
-            return map(self._here.batch, requests)
-        if self._loaders is None:
-            self._loaders = self._start()
-        return self._loaders.batches(requests)
+            return map(self._loader.load, requests)
+        if self._pool is None:
+            self._pool = self._create_pool()
+        return self._pool.load(requests)
+
+    def close(self) -> None:
+        """End the background processes; the next batch starts new ones."""
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
 
 
 class FeatureInputs:
-    """What a frozen network gives: one plain view, and any number of augmented views per image.
+    """Cached outputs of a frozen network: one plain view and any number of augmented views per image.
 
     Args:
         plain: N x F features, or N x ... activations, of the evaluation crop; float32 or float16.
-        views: The same of augmented crops, V x N x ...; training draws one per image. None: trains on plain.
+        views: Outputs of augmented crops, V x N x ...; training draws one per image. None: ``plain`` only.
     """
 
     def __init__(self, plain: Tensor, views: Tensor | None = None) -> None:
@@ -111,3 +120,6 @@ class FeatureInputs:
         """See :class:`Inputs`."""
         for rows in plan:
             yield self._plain.index_select(0, torch.from_numpy(rows)).float()
+
+    def close(self) -> None:
+        """See :class:`Inputs`; nothing runs in the background."""

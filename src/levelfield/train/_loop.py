@@ -1,8 +1,8 @@
-"""One run: train on a fold, measure on its validation classes, keep the best, resume exactly.
+"""Training loop of one run: train on a fold, evaluate on its validation classes, keep the best weights.
 
-Every random choice of epoch e comes from streams named by the run's seed and e (see ``seeds``). The state
-saved after a measurement therefore holds only weights, optimiser and bookkeeping; a run that is killed goes
-on from it and ends with the same bits.
+All random choices of epoch e come from streams named by the run's seed and e (see ``seeds``). The state that
+is saved after an evaluation therefore holds only weights, optimizer and counters; a run that is killed
+resumes from it and ends with the same bits.
 """
 
 from __future__ import annotations
@@ -19,39 +19,39 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from levelfield import batches, losses, metrics, models
-from levelfield.batches.memory_bank import MemoryBank
+from levelfield import losses, metrics, models, samplers
+from levelfield.core.errors import RunError
+from levelfield.core.processes import report_progress
+from levelfield.core.registry import loaded_plugins
+from levelfield.core.seeds import seed_for
 from levelfield.data import Rows
-from levelfield.errors import RunError
 from levelfield.methods import LOSS_LR, part_options
-from levelfield.processes import report
-from levelfield.records import EpochLine, Provenance, RunFolder, RunResult, RunSpec, environment, now
-from levelfield.registry import loaded_plugins
-from levelfield.seeds import seed_for
+from levelfield.records import EpochLine, Provenance, RunDirectory, RunResult, RunSpec, environment, now
+from levelfield.samplers.memory_bank import MemoryBank
 from levelfield.train import checkpoint
 from levelfield.train._autocast import Autocast
 from levelfield.train._chunks import ChunkedPass
-from levelfield.train._collapse import collapse_of
+from levelfield.train._collapse import diagnose_collapse
 from levelfield.train._devices import to_device
+from levelfield.train._early_stopping import EarlyStopping
 from levelfield.train._embed import embed
-from levelfield.train._head_start import start_head
+from levelfield.train._head_init import initialize_head
 from levelfield.train._inputs import Inputs
 from levelfield.train._objective import NotFiniteError, Objective
 from levelfield.train._optim import create_optimizer, set_rates
-from levelfield.train._ranks import average_gradients, from_chief, rank, share
-from levelfield.train._stopping import Plateau
+from levelfield.train._ranks import average_gradients, broadcast_from_rank_zero, rank, shard
 
 VALIDATION_METRICS = ("precision_at_1", "r_precision", "map_at_r")
-WHOLE_MODES = ("finetune", "tail")  # every tensor of the run's network may change
+FULL_STATE_MODES = ("finetune", "tail")  # all tensors of the network may change
 
 
 class DivergedError(RunError):
-    """The loss became infinite or not a number."""
+    """Error of a run whose loss became infinite or NaN."""
 
 
 @dataclass(frozen=True)
 class FoldData:
-    """What a run may see: the development view's inputs and labels, and the fold's rows."""
+    """Data of a run: inputs and labels of the development view, and the rows of the fold."""
 
     inputs: Inputs
     labels: Rows
@@ -59,22 +59,22 @@ class FoldData:
     validation: Rows
 
 
-def execute(
-    spec: RunSpec, data: FoldData, embedder: models.Embedder, folder: RunFolder, *, device: str = "cpu"
+def train_run(
+    spec: RunSpec, data: FoldData, embedder: models.Embedder, directory: RunDirectory, *, device: str = "cpu"
 ) -> RunResult:
-    """Carry out ``spec``, or go on with it, or return what it gave before.
+    """Train a run and return its result; resume it if it was interrupted, skip it if it is finished.
 
-    Under torchrun all ranks call it; rank 0 alone writes.
+    Under torchrun all ranks call it; only rank zero writes.
     """
     if rank() > 0:
-        return _train(_Run(spec, data, embedder, folder, device))
-    with folder.lock():
-        folder.begin(spec)
-        done = folder.result()
+        return _train(_Run(spec, data, embedder, directory, device))
+    with directory.lock():
+        directory.begin(spec)
+        done = directory.result()
         if done is not None:
             return done
         started = time.monotonic()
-        run = _Run(spec, data, embedder, folder, device)
+        run = _Run(spec, data, embedder, directory, device)
         result = _train(run)
         seconds = run.seconds_before + time.monotonic() - started
         provenance = Provenance(
@@ -85,8 +85,8 @@ def execute(
             finished=now(),
             seconds=round(seconds, 3),
         )
-        folder.finish(result, provenance)
-        checkpoint.drop_state(folder.path)
+        directory.finish(result, provenance)
+        checkpoint.delete_state(directory.path)
         return result
 
 
@@ -98,14 +98,14 @@ def _train(run: _Run) -> RunResult:
 
 
 class _Run:
-    """The mutable state of a run in progress."""
+    """Mutable state of a running run."""
 
     def __init__(
-        self, spec: RunSpec, data: FoldData, embedder: models.Embedder, folder: RunFolder, device: str
+        self, spec: RunSpec, data: FoldData, embedder: models.Embedder, directory: RunDirectory, device: str
     ) -> None:
-        self.spec, self.data, self.folder, self.device = spec, data, folder, device
+        self.spec, self.data, self.directory, self.device = spec, data, directory, device
         self.embedder = embedder.to(device)
-        if spec.trunk.mode not in ("frozen", "tail"):  # images come so, and convolutions are quicker on them
+        if spec.trunk.mode not in ("frozen", "tail"):  # the layout of images; convolutions are faster on it
             self.embedder.to(memory_format=torch.channels_last)
         self.frozen = spec.trunk.mode == "frozen"
         self.labels, num_classes = _dense_labels(data.labels[data.train])
@@ -124,42 +124,44 @@ class _Run:
             loss=self.objective.loss,
             loss_lr=loss_lr,
             train_trunk=not self.frozen,
-            others=self.objective.learners(loss_lr=loss_lr),
+            others=self.objective.parameter_groups(loss_lr=loss_lr),
         )
         self.autocast = Autocast(spec.training.precision, device)
         self.forward = torch.compile(embedder) if spec.training.compile else embedder
-        self.plateau = Plateau(spec.training.patience, metrics.selection_sign(spec.training.metric))
+        self.early_stopping = EarlyStopping(
+            spec.training.patience, metrics.selection_sign(spec.training.metric)
+        )
         self.best: dict[str, float] = {}
         self.epoch = 0
         self.seconds_before = 0.0
         self._started = time.monotonic()
 
     def train(self) -> RunResult:
-        """Train until the plateau or the last epoch."""
+        """Train until early stopping or the last epoch."""
         training = self.spec.training
         if not self._resume():
-            start_head(self.spec, self.embedder, self.data.inputs, self.data.train, device=self.device)
-            self._measure(mean_loss=None)
-        while self.epoch < training.max_epochs and not self.plateau.should_stop(self.epoch):
+            initialize_head(self.spec, self.embedder, self.data.inputs, self.data.train, device=self.device)
+            self._evaluate(mean_loss=None)
+        while self.epoch < training.max_epochs and not self.early_stopping.should_stop(self.epoch):
             self.epoch += 1
-            report(self.epoch, training.max_epochs)
+            report_progress(self.epoch, training.max_epochs)
             mean_loss = self._train_epoch()
             if self.epoch % training.evaluate_every == 0 or self.epoch == training.max_epochs:
-                self._measure(mean_loss)
+                self._evaluate(mean_loss)
         return RunResult(
             status="complete",
-            best_epoch=self.plateau.best_epoch,
+            best_epoch=self.early_stopping.best_epoch,
             last_epoch=self.epoch,
             validation=self.best,
-            collapse=self._collapse() if rank() == 0 else "",
+            collapse=self._diagnose_collapse() if rank() == 0 else "",
         )
 
-    def _collapse(self) -> str:
+    def _diagnose_collapse(self) -> str:
         options = self.spec.hyperparameters.items()
         margins = {name: float(value) for name, value in options if "margin" in name and value}
         metric = self.spec.training.metric
         sign = metrics.selection_sign(metric)
-        return collapse_of(self.folder.log(), metric, sign=sign, margins=margins)
+        return diagnose_collapse(self.directory.log(), metric, sign=sign, margins=margins)
 
     def _train_epoch(self) -> float:
         training = self.spec.training
@@ -169,25 +171,25 @@ class _Run:
         total, steps = 0.0, 0
         with _global_seed(seed_for(self.spec.seed, "global", self.epoch)):
             for rows, batch in self._batches():
-                labels = to_device(torch.from_numpy(self.labels[share(rows)]), self.device)
+                labels = to_device(torch.from_numpy(self.labels[shard(rows)]), self.device)
                 total += self._backward(rows, to_device(batch, self.device), labels)
                 steps += 1
                 if steps % training.accumulate == 0:
                     self._update()
-            if steps % training.accumulate:  # no gradient outlives its epoch: a resume would not know of it
+            if steps % training.accumulate:  # gradients are not in the state, so none outlives its epoch
                 self._update()
         return total / max(steps, 1)
 
     def _batches(self) -> Iterator[tuple[Rows, Tensor]]:
-        """The batches of the epoch: rows of all ranks, and the inputs of this one."""
+        """Return the batches of the epoch: the rows of all ranks, and the inputs of this rank."""
         plan, ahead = tee(self.sampler.epoch(self.epoch, self.spec.training.iterations_per_epoch))
-        own = (self.data.train[share(rows)] for rows in ahead)
-        # Rank 0's stream is that of a run on one process.
+        own = (self.data.train[shard(rows)] for rows in ahead)
+        # Rank zero has the stream of a run on one process.
         stream = (self.spec.seed, "augment", self.epoch, *((rank(),) if rank() else ()))
         return zip(plan, self.data.inputs.train(own, stream, ahead=self.bank is None), strict=True)
 
     def _backward(self, rows: Rows, inputs: Tensor, labels: Tensor) -> float:
-        """Forward and backward of one batch; the loss as a number."""
+        """Compute the gradients of one batch and return its loss."""
         with self.autocast.forward():
             chunks = self._chunked(inputs)
             whole = None if chunks is None else chunks.embeddings
@@ -208,7 +210,7 @@ class _Run:
         return number
 
     def _chunked(self, inputs: Tensor) -> ChunkedPass | None:
-        """The embeddings of a batch that is too large for one pass through the network; else None."""
+        """Return the chunked pass of a batch that is larger than ``training.chunk``; else None."""
         size = self.spec.training.chunk
         if size is None or size >= len(inputs):
             return None
@@ -216,29 +218,30 @@ class _Run:
         return ChunkedPass(forward, inputs, size=size)
 
     def _update(self) -> None:
-        """One step of the optimiser on the gradients gathered so far."""
+        """Take one optimizer step on the accumulated gradients."""
         average_gradients(self.optimizer)
         self.autocast.step(self.optimizer, clip_norm=self.spec.training.clip_norm)
-        for group in self.optimizer.param_groups:  # as zero_grad() does, without what that costs a small step
+        for group in self.optimizer.param_groups:  # zero_grad() is slow for a small head
             for parameter in group["params"]:
                 parameter.grad = None
 
-    def _measure(self, mean_loss: float | None) -> None:
-        """Score the validation classes, log, keep the best weights, save the state."""
-        scores, alike = from_chief(self._validate() if rank() == 0 else ({}, 0.0))
+    def _evaluate(self, mean_loss: float | None) -> None:
+        """Evaluate on the validation classes, append to the log, save the best weights and the state."""
+        scores, alike = broadcast_from_rank_zero(self._validate() if rank() == 0 else ({}, 0.0))
         if not all(math.isfinite(value) for value in scores.values()):
             raise DivergedError(f"validation scores are not finite in epoch {self.epoch}")
-        best = self.plateau.update(self.epoch, scores[self.spec.training.metric])
+        best = self.early_stopping.update(self.epoch, scores[self.spec.training.metric])
         self.best = scores if best else self.best
         if rank() > 0:
             return
-        self.folder.append_log(EpochLine(epoch=self.epoch, loss=mean_loss, scores=scores, alike=alike))
+        self.directory.append_log(EpochLine(epoch=self.epoch, loss=mean_loss, scores=scores, alike=alike))
         if best:
-            checkpoint.save_weights(self.folder.path, trained_part(self.embedder, mode=self.spec.trunk.mode))
-        checkpoint.save_state(self.folder.path, self._state())
+            weights = trained_state_dict(self.embedder, mode=self.spec.trunk.mode)
+            checkpoint.save_weights(self.directory.path, weights)
+        checkpoint.save_state(self.directory.path, self._state())
 
     def _validate(self) -> tuple[dict[str, float], float]:
-        """Scores of the validation classes, and how alike all their embeddings are."""
+        """Return the scores on the validation classes, and the mean cosine between embeddings."""
         self.embedder.eval()
         rows = self.data.validation
         forward = self.embedder.project if self.frozen else self.embedder
@@ -258,67 +261,70 @@ class _Run:
     def _state(self) -> dict[str, Any]:
         return {
             "epoch": self.epoch,
-            "embedder": trained_part(self.embedder, mode=self.spec.trunk.mode),
+            "embedder": trained_state_dict(self.embedder, mode=self.spec.trunk.mode),
             "objective": self.objective.state(),
             "bank": {} if self.bank is None else self.bank.state_dict(),
             "scaler": self.autocast.state(),
             "optimizer": self.optimizer.state_dict(),
             "best": dict(self.best),
-            "best_epoch": self.plateau.best_epoch,
-            "best_score": self.plateau.best_score,
+            "best_epoch": self.early_stopping.best_epoch,
+            "best_score": self.early_stopping.best_score,
             "seconds": self.seconds_before + time.monotonic() - self._started,
         }
 
     def _resume(self) -> bool:
-        """Go back to the last saved state; False if there is none."""
-        state = from_chief(checkpoint.load_state(self.folder.path) if rank() == 0 else None)
+        """Load the last saved state; return False if there is none."""
+        state = broadcast_from_rank_zero(checkpoint.load_state(self.directory.path) if rank() == 0 else None)
         if rank() == 0:
-            self.folder.rewind_log(-1 if state is None else state["epoch"])
+            self.directory.rewind_log(-1 if state is None else state["epoch"])
         if state is None:
             return False
         self.epoch = state["epoch"]
-        load_trained_part(self.embedder, state["embedder"], mode=self.spec.trunk.mode)
+        load_trained_state_dict(self.embedder, state["embedder"], mode=self.spec.trunk.mode)
         self.objective.load_state(state["objective"])
         if self.bank is not None:
             self.bank.load_state_dict(state["bank"])
         self.autocast.load_state(state["scaler"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.best = state["best"]
-        self.plateau.best_epoch, self.plateau.best_score = state["best_epoch"], state["best_score"]
+        self.early_stopping.best_epoch, self.early_stopping.best_score = (
+            state["best_epoch"],
+            state["best_score"],
+        )
         self.seconds_before = state["seconds"]
         return True
 
 
-def trained_part(embedder: models.Embedder, *, mode: str) -> dict[str, Tensor]:
-    """The weights that a run changes: all of them, or without the frozen ones of the trunk."""
+def trained_state_dict(embedder: models.Embedder, *, mode: str) -> dict[str, Tensor]:
+    """Return the tensors that a run may change: the state dict without frozen tensors of the trunk."""
     state: dict[str, Tensor] = embedder.state_dict()
-    if mode in WHOLE_MODES:
+    if mode in FULL_STATE_MODES:
         return state
     kept: set[str] = set()
     if mode != "frozen":
         kept |= {name for name, parameter in embedder.named_parameters() if parameter.requires_grad}
-        kept |= {name for name, _ in embedder.named_buffers()}  # the statistics of BatchNorm layers
+        kept |= {name for name, _ in embedder.named_buffers()}  # statistics of BatchNorm layers
     return {name: v for name, v in state.items() if name in kept or not name.startswith("trunk.")}
 
 
-def load_trained_part(embedder: models.Embedder, state: dict[str, Tensor], *, mode: str) -> None:
-    """Take over what :func:`trained_part` gave."""
-    missing = trained_part(embedder, mode=mode).keys() - state.keys()
+def load_trained_state_dict(embedder: models.Embedder, state: dict[str, Tensor], *, mode: str) -> None:
+    """Load the tensors from :func:`trained_state_dict`."""
+    missing = trained_state_dict(embedder, mode=mode).keys() - state.keys()
     if missing:
         raise RunError(
-            f"the kept weights lack {len(missing)} tensors, such as {min(missing)}; delete the run"
+            f"the saved weights lack {len(missing)} tensors, such as {min(missing)}; delete the run"
         )
-    embedder.load_state_dict(state, strict=mode in WHOLE_MODES)
+    embedder.load_state_dict(state, strict=mode in FULL_STATE_MODES)
 
 
 def _dense_labels(labels: Rows) -> tuple[Rows, int]:
-    """Labels renumbered 0..C-1, as classification losses want them, and C."""
+    """Return the labels renumbered 0..C-1, as classification losses need them, and C."""
     classes, dense = np.unique(labels, return_inverse=True)
     return dense.astype(np.int64), len(classes)
 
 
-def _attach_bank(sampler: batches.BatchSampler, samples: int, size: int) -> MemoryBank | None:
-    """A memory bank, for samplers that choose by embeddings."""
+def _attach_bank(sampler: samplers.BatchSampler, samples: int, size: int) -> MemoryBank | None:
+    """Return a memory bank for samplers that need one; else None."""
     if not sampler.needs_bank:
         return None
     bank = MemoryBank(samples, size)
@@ -326,17 +332,17 @@ def _attach_bank(sampler: batches.BatchSampler, samples: int, size: int) -> Memo
     return bank
 
 
-def _create_sampler(spec: RunSpec, labels: Rows) -> batches.BatchSampler:
+def _create_sampler(spec: RunSpec, labels: Rows) -> samplers.BatchSampler:
     options: dict[str, Any] = dict(part_options(spec.hyperparameters, "sampler"))
-    if "samples_per_class" in batches.registry[spec.recipe.sampler].parameters:
+    if "samples_per_class" in samplers.registry[spec.recipe.sampler].parameters:
         options["samples_per_class"] = spec.recipe.samples_per_class
     seed = seed_for(spec.seed, "batches")
-    return batches.create(spec.recipe.sampler, labels, batch_size=spec.batch.size, seed=seed, **options)
+    return samplers.create(spec.recipe.sampler, labels, batch_size=spec.batch.size, seed=seed, **options)
 
 
 @contextmanager
 def _global_seed(seed: int) -> Iterator[None]:
-    """Seed the global generator for layers that draw from it (dropout), and put it back after."""
+    """Seed the global generator in the block, for layers that draw from it (dropout), and restore it."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield

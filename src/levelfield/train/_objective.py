@@ -1,9 +1,9 @@
-"""What a step minimises: the loss on mined tuples, with the additions that a method may name.
+"""Training objective: the loss on mined tuples, with the optional parts of a method.
 
-Additions are hyperparameters like any other: ``mixup.alpha`` blends samples before the head,
-``memory.capacity`` (from step ``memory.start`` on) compares the batch with past batches, and
-``regulariser.NAME`` is the weight of a regulariser, ``regulariser.NAME.OPTION`` one of its options;
-``synthesis.NAME`` adds samples that are made from the batch, ``s2sd.weight`` branches to learn from.
+Hyperparameters add the parts. ``mixup.alpha`` mixes samples before the head. ``memory.capacity`` compares the
+batch with past batches, from step ``memory.start`` on. ``regularizer.NAME`` is the weight of a regularizer,
+``regularizer.NAME.OPTION`` one of its options. ``synthesis.NAME`` adds synthetic samples. ``s2sd.weight``
+adds branches for self-distillation.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ import torch
 from torch import Tensor, nn
 
 from levelfield import losses, miners
-from levelfield.batches.cross_batch import CrossBatchMemory
-from levelfield.batches.mixup import mix
+from levelfield.core.seeds import seed_for, torch_generator
 from levelfield.losses import synthesis
 from levelfield.losses.global_batch import gather
-from levelfield.losses.synthesis import Samples
-from levelfield.methods import chosen_regularisers, chosen_synthesis, part_options
+from levelfield.losses.synthesis import LossInputs
+from levelfield.methods import part_options, selected_regularizers, selected_synthesis
 from levelfield.models import Embedder
 from levelfield.records import RunSpec
-from levelfield.seeds import seed_for, torch_generator
-from levelfield.train._optim import Learner, loss_learners
-from levelfield.train._s2sd import Branches, Distillation
-from levelfield.train._terms import Term
+from levelfield.samplers.cross_batch import CrossBatchMemory
+from levelfield.samplers.mixup import mix_batch
+from levelfield.train._optim import ParameterGroup, loss_parameter_groups
+from levelfield.train._regularizers import WeightedRegularizer
+from levelfield.train._s2sd import S2SDBranches, S2SDOptions
 
 
 class NotFiniteError(ArithmeticError):
-    """NaN or infinity in the embeddings, or in what the loss itself has learned: it can tell nothing."""
+    """NaN or infinity in the embeddings or in the parameters of the loss."""
 
 
 class Objective(nn.Module):
-    """The loss of a batch, and everything it remembers from one batch to the next."""
+    """Loss of a batch, with the state that it keeps between batches."""
 
     def __init__(
         self, spec: RunSpec, *, num_classes: int, embedding_size: int, feature_size: int | None = None
@@ -52,78 +52,81 @@ class Objective(nn.Module):
         capacity = int(memory.get("capacity", 0))
         self._memory = CrossBatchMemory(capacity, embedding_size) if capacity else None
         given = {"num_classes": num_classes, "embedding_size": embedding_size}
-        self.terms = [
-            Term(choice, **given, seed=seed_for(spec.seed, "regulariser", choice.name))
-            for choice in chosen_regularisers(options)
+        self.regularizers = [
+            WeightedRegularizer(choice, **given, seed=seed_for(spec.seed, "regulariser", choice.name))
+            for choice in selected_regularizers(options)
         ]
-        self._terms = nn.ModuleList(self.terms)
-        made = chosen_synthesis(options)
+        self._regularizers = nn.ModuleList(self.regularizers)
+        made = selected_synthesis(options)
         self.synthesis = None if made is None else synthesis.create(made[0], **made[1])
-        self._synthesising = torch.Generator()
+        self._synthesizing = torch.Generator()
         distillation = part_options(options, "s2sd")
-        self.branches: Branches | None = None
+        self.branches: S2SDBranches | None = None
         if distillation:
             assert feature_size is not None
-            self.branches = Branches(
-                Distillation(**distillation),  # type: ignore[arg-type]  # Method.check has seen to their types
+            self.branches = S2SDBranches(
+                S2SDOptions(**distillation),  # type: ignore[arg-type]  # Method.check validated the types
                 feature_size=feature_size,
                 make_loss=lambda width: _create_loss(spec, num_classes, width),
                 seed=seed_for(spec.seed, "s2sd"),
             )
         self._steps = 0
 
-    def learners(self, *, loss_lr: float) -> list[Learner]:
-        """What a step trains besides the network and the loss."""
-        found = [Learner(f"regulariser {term.name}", list(term.parameters()), term.lr) for term in self.terms]
+    def parameter_groups(self, *, loss_lr: float) -> list[ParameterGroup]:
+        """Return the parameters that are trained besides those of the network and the loss."""
+        found = [
+            ParameterGroup(f"regularizer {term.name}", list(term.parameters()), term.lr)
+            for term in self.regularizers
+        ]
         if self.branches is not None:
-            found.append(Learner("branches", list(self.branches.networks.parameters()), None))
+            found.append(ParameterGroup("branches", list(self.branches.networks.parameters()), None))
             for loss in self.branches.losses:
-                found += loss_learners(loss, loss_lr)
+                found += loss_parameter_groups(loss, loss_lr)
         return found
 
     def start_epoch(self, epoch: int) -> None:
-        """Begin the random streams of an epoch."""
+        """Start the random streams of an epoch."""
         self._mixing = torch_generator(self._seed, "mixup", epoch)
-        self._synthesising = torch_generator(self._seed, "synthesis", epoch)
+        self._synthesizing = torch_generator(self._seed, "synthesis", epoch)
         if self.miner is not None:
             miners.reseed(self.miner, seed_for(self._seed, "miner", epoch))
 
     def forward(
         self, embedder: Embedder, inputs: Tensor, labels: Tensor, known: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """The loss (scalar) of a batch of images or features with labels (B), and its embeddings (B x D).
+        """Return the loss (scalar) and the embeddings (B x D) of a batch of inputs with labels (B).
 
-        If the embeddings are ``known``, they are not computed. Under torchrun, inputs are this rank's
-        share; loss and embeddings are those of all ranks together.
+        ``known`` are the embeddings if they are already computed. Under torchrun, inputs are the shard of
+        this rank; loss and embeddings are those of all ranks.
         """
         try:
-            return self._of_batch(embedder, inputs, labels, known)
+            return self._compute(embedder, inputs, labels, known)
         except Exception as error:
-            # What counts, sorts or factorises raises its own kind of error on a class weight that is NaN.
+            # Code that counts, sorts or factorizes raises other errors if a class weight is NaN.
             if all(bool(torch.isfinite(parameter).all()) for parameter in self.parameters()):
                 raise
             raise NotFiniteError("the loss's own parameters are not finite") from error
 
-    def _of_batch(
+    def _compute(
         self, embedder: Embedder, inputs: Tensor, labels: Tensor, known: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         self._steps += 1
         if self._mixup_alpha is not None:
             features = inputs if self._frozen else embedder.features(inputs)
-            mixed = mix(features, labels, alpha=self._mixup_alpha, generator=self._mixing)
+            mixed = mix_batch(features, labels, alpha=self._mixup_alpha, generator=self._mixing)
             embeddings = embedder.project(mixed.features)
-            value = mixed.loss(lambda entry: self._loss_of(*gather(embeddings, entry)))
+            value = mixed.loss(lambda entry: self._compute_loss(*gather(embeddings, entry)))
         elif self.branches is not None:
             features = inputs if self._frozen else embedder.features(inputs)
             embeddings, of_all = gather(embedder.project(features), labels)
             features, labels = gather(features, labels)[0], of_all
             value = self.branches(
-                self._loss_of(embeddings, labels),
+                self._compute_loss(embeddings, labels),
                 embeddings,
                 features,
                 labels,
                 step=self._steps,
-                loss_of=lambda loss, wide, labels: self._mined(loss, Samples(wide, labels)),
+                compute_loss=lambda loss, wide, labels: self._apply_loss(loss, LossInputs(wide, labels)),
             )
         else:
             if known is None:
@@ -132,24 +135,24 @@ class Objective(nn.Module):
             if self._memory is not None and self._steps > self._memory_start:
                 value = self._loss_with_memory(self._memory, embeddings, labels)
             else:
-                value = self._loss_of(embeddings, labels)
-        for term in self.terms:
+                value = self._compute_loss(embeddings, labels)
+        for term in self.regularizers:
             value = value + term(embeddings, labels, getattr(self.loss, "weights", None))
         return value, embeddings
 
-    def _loss_of(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+    def _compute_loss(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         _check_finite(embeddings)
-        batch = Samples(embeddings, labels)
+        batch = LossInputs(embeddings, labels)
         if self.synthesis is None:
-            return self._loss_of_samples(batch)
+            return self._mine_and_compute(batch)
         batch = replace(batch, proxies=getattr(self.loss, "weights", None))
-        value: Tensor = self.synthesis(batch, self._loss_of_samples, generator=self._synthesising)
+        value: Tensor = self.synthesis(batch, self._mine_and_compute, generator=self._synthesizing)
         return value
 
-    def _loss_of_samples(self, batch: Samples) -> Tensor:
-        return self._mined(self.loss, batch)
+    def _mine_and_compute(self, batch: LossInputs) -> Tensor:
+        return self._apply_loss(self.loss, batch)
 
-    def _mined(self, loss: nn.Module, batch: Samples) -> Tensor:
+    def _apply_loss(self, loss: nn.Module, batch: LossInputs) -> Tensor:
         value: Tensor
         tuples = batch.tuples
         if tuples is None and self.miner is not None:
@@ -166,35 +169,35 @@ class Objective(nn.Module):
     def _loss_with_memory(self, memory: CrossBatchMemory, embeddings: Tensor, labels: Tensor) -> Tensor:
         _check_finite(embeddings)
         everything, their_labels = memory.join(embeddings, labels)
-        tuples: miners.Tuples
+        tuples: miners.MinedTuples
         if self.miner is None:
             tuples = miners.pairs_of_anchors(their_labels, len(labels))
         else:
             with torch.no_grad():
                 mined = self.miner(everything, their_labels)
-            tuples = miners.with_anchors_in_batch(mined, len(labels))
+            tuples = miners.keep_batch_anchors(mined, len(labels))
         value: Tensor = self.loss(everything, their_labels, tuples)
         memory.push(embeddings, labels)
         return value
 
     def state(self) -> dict[str, Any]:
-        """What a resumed run needs besides the epoch."""
+        """Return the state for resuming, without the epoch."""
         return {
             "loss": self.loss.state_dict(),
             "memory": {} if self._memory is None else self._memory.state_dict(),
-            "terms": self._terms.state_dict(),
+            "terms": self._regularizers.state_dict(),
             "branches": {} if self.branches is None else self.branches.state_dict(),
             "synthesis": {} if self.synthesis is None else self.synthesis.state_dict(),
             "steps": self._steps,
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take over what :meth:`state` gave."""
+        """Load a state from :meth:`state`."""
         self.loss.load_state_dict(state["loss"])
         if self._memory is not None:
             self._memory.load_state_dict(state["memory"])
-        if "terms" in state:  # no run from before there was such a key has a term that learns
-            self._terms.load_state_dict(state["terms"])
+        if "terms" in state:  # states of older versions lack the key
+            self._regularizers.load_state_dict(state["terms"])
         if self.branches is not None:
             self.branches.load_state_dict(state["branches"])
         if self.synthesis is not None:
@@ -203,7 +206,7 @@ class Objective(nn.Module):
 
 
 def _check_finite(embeddings: Tensor) -> None:
-    """Losses and miners that count or sort would raise something else, or go on as if all were well."""
+    """Raise NotFiniteError; losses and miners that count or sort would raise another error, or none."""
     if not bool(torch.isfinite(embeddings.detach().sum())) and not bool(torch.isfinite(embeddings).all()):
         raise NotFiniteError("embeddings are not finite")
 

@@ -1,4 +1,4 @@
-"""Optimiser and schedule: trunk, head and loss parameters learn at rates of their own."""
+"""Optimizer and learning-rate schedule, with separate rates for trunk, head and loss."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from levelfield.config import OptimizerSpec, ScheduleSpec, TrainingSpec
 from levelfield.models import Embedder
 
 
-class Learner(NamedTuple):
-    """What else a step trains: the parameters of a regulariser, or of branches that are thrown away.
+class ParameterGroup(NamedTuple):
+    """Parameters of a loss, a regularizer or branches, with their learning rate.
 
     Attributes:
-        name: Of the group.
-        parameters: Those that learn.
-        lr: Their rate; None means that of the network, with its weight decay.
+        name: Name of the group.
+        parameters: Parameters to train.
+        lr: Learning rate; None for that of the network, with its weight decay.
     """
 
     name: str
@@ -35,12 +35,12 @@ def create_optimizer(
     loss: nn.Module,
     loss_lr: float,
     train_trunk: bool,
-    others: Iterable[Learner] = (),
+    others: Iterable[ParameterGroup] = (),
 ) -> torch.optim.Optimizer:
-    """An optimiser with up to three parameter groups: trunk, head, loss; and one for each other learner.
+    """Return an optimizer with groups for trunk, head and loss, and one for each of ``others``.
 
-    The loss's group is there only if the loss owns parameters; its weight decay is separate, because
-    decaying proxies or a learned margin changes the method, not the network.
+    Groups without parameters are left out. The loss has its own weight decay, because decaying proxies or a
+    learned margin changes the method, not the network.
     """
     own = embedder.parameter_groups()
     head_lr = spec.lr if spec.head_lr is None else spec.head_lr
@@ -48,7 +48,7 @@ def create_optimizer(
         _group("trunk", own["trunk"] if train_trunk else [], spec.lr, spec.weight_decay),
         _group("head", own["head"], head_lr, spec.weight_decay),
     ]
-    for name, parameters, lr in [*loss_learners(loss, loss_lr), *others]:
+    for name, parameters, lr in [*loss_parameter_groups(loss, loss_lr), *others]:
         rate, decay = (spec.lr, spec.weight_decay) if lr is None else (lr, spec.loss_weight_decay)
         groups.append(_group(name, parameters, rate, decay))
     groups = [group for group in groups if group["params"]]
@@ -63,10 +63,16 @@ def create_optimizer(
             return torch.optim.AdamW(groups, lr=spec.lr, fused=True)
 
 
-def loss_learners(loss: nn.Module, loss_lr: float) -> list[Learner]:
-    """The loss's parameters that learn, with their rates; a loss from elsewhere has one rate for all."""
-    rates = loss.rates(loss_lr) if isinstance(loss, losses.Loss) else [(list(loss.parameters()), loss_lr)]
-    return [Learner("loss", [p for p in parameters if p.requires_grad], lr) for parameters, lr in rates]
+def loss_parameter_groups(loss: nn.Module, loss_lr: float) -> list[ParameterGroup]:
+    """Return the trainable parameters of a loss with their rates; one rate if it is not a levelfield loss."""
+    rates = (
+        loss.parameters_with_lr(loss_lr)
+        if isinstance(loss, losses.Loss)
+        else [(list(loss.parameters()), loss_lr)]
+    )
+    return [
+        ParameterGroup("loss", [p for p in parameters if p.requires_grad], lr) for parameters, lr in rates
+    ]
 
 
 def _group(name: str, parameters: Iterable[nn.Parameter], lr: float, weight_decay: float) -> dict[str, Any]:
@@ -82,10 +88,9 @@ def _group(name: str, parameters: Iterable[nn.Parameter], lr: float, weight_deca
 def set_rates(
     optimizer: torch.optim.Optimizer, epoch: int, *, schedule: ScheduleSpec, training: TrainingSpec
 ) -> None:
-    """Set every group's learning rate for ``epoch`` (1 is the first).
+    """Set every group's learning rate for ``epoch`` (from 1).
 
-    The rate is a function of the epoch and not of the steps taken, so that a resumed run needs no
-    scheduler state.
+    The rate depends on the epoch and not on the steps taken, so a resumed run needs no scheduler state.
     """
     factor = rate_factor(epoch, schedule=schedule, max_epochs=training.max_epochs)
     for group in optimizer.param_groups:
@@ -93,7 +98,7 @@ def set_rates(
 
 
 def rate_factor(epoch: int, *, schedule: ScheduleSpec, max_epochs: int) -> float:
-    """What multiplies the learning rates in ``epoch``.
+    """Return the factor of the learning rates in ``epoch``.
 
     Example:
         >>> [rate_factor(e, schedule=ScheduleSpec(name="step", step_size=2), max_epochs=9) for e in (1, 2, 3)]

@@ -1,7 +1,7 @@
-"""Which precision a device can really compute in.
+"""Precision that a device supports in practice.
 
-A processor may announce instructions that kill the process that uses them: some virtual machines do so with
-bfloat16. So the question is put to a process of its own, once per machine, and the answer is kept.
+A CPU may report instructions that crash the process: some virtual machines do so with bfloat16. A test
+process checks it once per machine, and the result is cached.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from pathlib import Path
 
 import torch
 
-from levelfield import files
-from levelfield.data import cache_folder
-from levelfield.errors import RunError, UsageError
+from levelfield.core import files
+from levelfield.core.errors import RunError, UsageError
 from levelfield.records import digest
 
-# One product and one convolution, forward and backward, of sizes that reach the special instructions.
+# One product and one convolution, forward and backward, large enough to use the special instructions.
 _PROBE = """
 import torch
 torch.set_num_threads(1)
@@ -34,10 +33,10 @@ assert float(x.grad[0, 0]) == 128.0
 
 
 def choose_precision(wanted: str, device: str) -> str:
-    """The precision of forward passes; "auto" takes the lowest that the device computes quickly and safely.
+    """Return the precision of forward passes; "auto" is the lowest that the device computes fast and safely.
 
-    That is bfloat16 on GPUs that have it and on CPUs that announce instructions for it and survive them,
-    float16 on older GPUs, else float32.
+    "auto" is bfloat16 on GPUs that have it and on CPUs whose bfloat16 instructions work, float16 on older
+    GPUs, else float32.
 
     Example:
         >>> choose_precision("float32", "cpu")
@@ -47,25 +46,25 @@ def choose_precision(wanted: str, device: str) -> str:
     if wanted == "auto":
         if kind == "cuda":
             return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float16"
-        return "bfloat16" if kind == "cpu" and announces_bfloat16() and survives_bfloat16() else "float32"
-    if wanted == "bfloat16" and kind == "cpu" and not survives_bfloat16():
+        return "bfloat16" if kind == "cpu" and cpu_reports_bfloat16() and bfloat16_works() else "float32"
+    if wanted == "bfloat16" and kind == "cpu" and not bfloat16_works():
         raise UsageError(
-            "training.precision bfloat16 kills the process on this CPU, although the CPU announces it; use "
+            "training.precision bfloat16 crashes the process on this CPU, although the CPU reports it; use "
             "float32 or auto, or set the environment variable ONEDNN_MAX_CPU_ISA=AVX512_CORE"
         )
     return wanted
 
 
-def announces_bfloat16() -> bool:
-    """Whether the CPU says that it has instructions for bfloat16; without them it is slower than float32."""
+def cpu_reports_bfloat16() -> bool:
+    """Return True if the CPU reports bfloat16 instructions; without them it is slower than float32."""
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported()) and (
         torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
     )
 
 
-def survives_bfloat16() -> bool:
-    """Whether a process that computes in bfloat16 on this CPU lives on; asked once, and remembered."""
-    file = cache_folder() / "bfloat16" / digest(_machine())
+def bfloat16_works() -> bool:
+    """Return True if a process can compute in bfloat16 on this CPU; the result is cached."""
+    file = files.cache_directory() / "bfloat16" / digest(_machine())
     with contextlib.suppress(OSError, UnicodeDecodeError):
         known = file.read_text(encoding="utf-8")
         if known in ("lives\n", "dies\n"):
@@ -73,16 +72,16 @@ def survives_bfloat16() -> bool:
     try:
         done = subprocess.run([sys.executable, "-c", _PROBE], capture_output=True, timeout=300, check=False)
     except (OSError, subprocess.TimeoutExpired):
-        return False  # this time; a machine that was too busy is asked again
-    survives = done.returncode == 0
-    with contextlib.suppress(OSError, RunError):  # what cannot be kept is asked again next time
-        files.make_folder(file.parent)
-        files.write_text(file, "lives\n" if survives else "dies\n")
-    return survives
+        return False  # not cached: the machine may have been too busy
+    works = done.returncode == 0
+    with contextlib.suppress(OSError, RunError):  # without a cache it is tested again next time
+        files.make_directory(file.parent)
+        files.write_text(file, "lives\n" if works else "dies\n")
+    return works
 
 
 def _machine() -> dict[str, str]:
-    """What the answer depends on."""
+    """Return everything that the result depends on."""
     return {
         "processor": _processor(),
         "torch": torch.__version__,

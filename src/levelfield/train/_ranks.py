@@ -1,8 +1,8 @@
-"""One run on several processes, started by torchrun: each rank embeds its share of every batch.
+"""One run on several processes of torchrun: each rank embeds its shard of every batch.
 
 The loss is computed on the embeddings of all ranks (``losses.global_batch.gather``), so a run on W ranks
-minimises what one process with the whole batch does. BatchNorm layers that are not frozen see the statistics
-of their own rank's share.
+minimizes the same loss as one process with the whole batch. BatchNorm layers that are not frozen use the
+statistics of their own rank's shard.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ Value = TypeVar("Value")
 
 
 def world_size() -> int:
-    """How many processes work on a run; 1 outside of torchrun."""
+    """Return the number of processes of a run; 1 without torchrun."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
 def rank() -> int:
-    """Which of them this is; 0 writes the records."""
+    """Return the rank of this process; rank zero writes the records."""
     return dist.get_rank() if world_size() > 1 else 0
 
 
-def share(rows: Rows) -> Rows:
-    """This rank's part of a batch; parts follow each other in the order of ranks."""
+def shard(rows: Rows) -> Rows:
+    """Return this rank's shard of a batch; shards are in the order of ranks."""
     return rows if world_size() == 1 else np.array_split(rows, world_size())[rank()]
 
 
@@ -39,16 +39,16 @@ def average_gradients(optimizer: torch.optim.Optimizer) -> None:
         return
     for group in optimizer.param_groups:
         for parameter in group["params"]:
-            if parameter.grad is None:  # all ranks must take part in every exchange
+            if parameter.grad is None:  # all ranks must take part in every all-reduce
                 parameter.grad = torch.zeros_like(parameter)
             dist.all_reduce(parameter.grad)
             parameter.grad /= world_size()
 
 
-def from_chief(value: Value) -> Value:
-    """What rank 0 passes in, on every rank."""
+def broadcast_from_rank_zero(value: Value) -> Value:
+    """Return the value of rank zero on every rank."""
     if world_size() == 1:
         return value
-    box = [value]
-    dist.broadcast_object_list(box, src=0)
-    return box[0]
+    values = [value]
+    dist.broadcast_object_list(values, src=0)
+    return values[0]

@@ -1,8 +1,8 @@
-"""S2SD: wider embeddings, trained beside the one that counts, teach it their similarities.
+"""S2SD: distill the similarities of wider embeddings, trained beside the main one, into it.
 
-"Simultaneous Similarity-based Self-Distillation for Deep Metric Learning" (2021). It goes with any loss on
-unit embeddings: each branch has a copy of the loss for its own width, with weights of its own, and mines
-for itself. The branches serve training only.
+"Simultaneous Similarity-based Self-Distillation for Deep Metric Learning" (2021). It works with any loss on
+unit embeddings. Each branch has its own copy of the loss for its width, and its own mining. The branches are
+used in training only.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from levelfield.core.seeds import torch_generator
 from levelfield.losses import mlp
-from levelfield.seeds import torch_generator
 
-LossOf = Callable[[nn.Module, Tensor, Tensor], Tensor]
-"""The loss, a scalar, of embeddings (B x D) with labels (B), mined if the method mines."""
+ComputeLoss = Callable[[nn.Module, Tensor, Tensor], Tensor]
+"""Returns a loss (scalar) of embeddings (B x D) with labels (B), on mined tuples if the method mines."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Distillation:
-    """The options, ``s2sd.NAME`` of a method.
+class S2SDOptions:
+    """Options ``s2sd.NAME`` of a method.
 
     Attributes:
-        weight: Of the divergence from the branches; turns S2SD on.
-        branches: How many there are.
-        width: Of the first branch; the second is twice as wide, and so on.
-        temperature: Divides the similarities.
-        feature_weight: Of the divergence from the pooled features themselves; 0 leaves it out.
-        feature_start: The first step in which the features count.
+        weight: Weight of the divergence from the branches; setting it turns S2SD on.
+        branches: Number of branches.
+        width: Width of the first branch; branch n is n times as wide.
+        temperature: Divisor of the similarities.
+        feature_weight: Weight of the divergence from the pooled features; 0 turns it off.
+        feature_start: Last step without the divergence from the features.
     """
 
     weight: float = 50.0
@@ -42,22 +42,22 @@ class Distillation:
     feature_start: int = 1000
 
 
-class Branches(nn.Module):
-    """The wider embeddings of a run, with their losses.
+class S2SDBranches(nn.Module):
+    """Branches with wider embeddings, and their losses.
 
     Args:
-        options: See :class:`Distillation`.
-        feature_size: F, of the pooled features.
-        make_loss: The method's loss for embeddings of a given width.
-        seed: Of the branches' starting weights.
+        options: Options of S2SD.
+        feature_size: Size F of the pooled features.
+        make_loss: Creates the method's loss for embeddings of a given width.
+        seed: Seed of the branches' initial weights.
 
     Attributes:
-        networks: From features to wider embeddings: two layers each, as in the paper.
-        losses: One for each of them.
+        networks: Networks from features to wider embeddings, two layers each, as in the paper.
+        losses: Loss of each network.
     """
 
     def __init__(
-        self, options: Distillation, *, feature_size: int, make_loss: Callable[[int], nn.Module], seed: int
+        self, options: S2SDOptions, *, feature_size: int, make_loss: Callable[[int], nn.Module], seed: int
     ) -> None:
         super().__init__()
         self.options = options
@@ -74,17 +74,17 @@ class Branches(nn.Module):
         labels: Tensor,
         *,
         step: int,
-        loss_of: LossOf,
+        compute_loss: ComputeLoss,
     ) -> Tensor:
-        """What to minimise instead of ``value``, the loss of ``embeddings`` (B x D).
+        """Return the objective for ``value``, the loss of ``embeddings`` (B x D).
 
-        ``(value + mean loss of the branches) / 2 + weight * mean divergence from the branches``, and the
-        divergence from the features (B x F) from step ``feature_start`` on. No gradient passes from the
-        divergences into the branches or the features.
+        It is ``(value + mean loss of the branches) / 2 + weight * mean divergence from the branches``, plus
+        the divergence from the features (B x F) after step ``feature_start``. The divergences give no
+        gradient to the branches and the features.
         """
         options = self.options
         wider = [F.normalize(network(features)) for network in self.networks]
-        targets = [loss_of(loss, wide, labels) for loss, wide in zip(self.losses, wider, strict=True)]
+        targets = [compute_loss(loss, wide, labels) for loss, wide in zip(self.losses, wider, strict=True)]
         gaps = [divergence(embeddings, wide, temperature=options.temperature) for wide in wider]
         value = (value + torch.stack(targets).mean()) / 2 + options.weight * torch.stack(gaps).mean()
         if options.feature_weight and step > options.feature_start:
@@ -94,10 +94,10 @@ class Branches(nn.Module):
 
 
 def divergence(embeddings: Tensor, teacher: Tensor, *, temperature: float = 1.0) -> Tensor:
-    """How far the similarities of embeddings (B x D) are from a teacher's (B x E), which gets no gradient.
+    """Return the divergence of the similarities of embeddings (B x D) from those of a teacher (B x E).
 
-    The Kullback-Leibler divergence of the softmax of each sample's cosines to all samples, averaged over
-    samples, times the squared temperature.
+    It is the Kullback-Leibler divergence of the softmax of each sample's cosines to all samples, averaged
+    over samples, times the squared temperature. The teacher gets no gradient.
 
     Example:
         >>> divergence(torch.eye(2), torch.eye(2)), divergence(torch.eye(2), torch.ones(2, 2))

@@ -1,4 +1,4 @@
-"""How fast runs of a spec would go here: a few real steps and one measurement, thrown away after."""
+"""Speed of a run on this machine, from a few real steps and one evaluation that are discarded."""
 
 from __future__ import annotations
 
@@ -6,27 +6,28 @@ import os
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
+from levelfield.core.seeds import torch_generator
 from levelfield.data import Rows, transforms
 from levelfield.data.views import DevelopmentView
-from levelfield.models.extraction import Extractor
-from levelfield.models.features import kept_bytes
-from levelfield.records import RunFolder, RunSpec
-from levelfield.seeds import torch_generator
+from levelfield.models.extraction import FeatureExtractor
+from levelfield.models.features import bytes_per_image
+from levelfield.records import RunDirectory, RunSpec
 from levelfield.train._inputs import Inputs, Stream
 from levelfield.train._loop import FoldData, _Run
-from levelfield.train._workspace import (
+from levelfield.train._setup import (
     Resources,
     build_embedder,
-    development,
-    feature_source,
-    inputs_of,
-    learns_from_features,
+    create_feature_source,
+    create_inputs,
+    load_development_view,
     prepare_process,
+    uses_cached_features,
 )
 
 STEPS = 3
@@ -35,17 +36,17 @@ IMAGES = 256
 
 @dataclass(frozen=True)
 class Speed:
-    """Seconds, and bytes on the disk.
+    """Cost of a run: seconds, and bytes on disk.
 
     Attributes:
-        step: One training step.
+        step: Seconds of one training step.
         steps: Training steps of an epoch.
-        evaluation: One measurement on the validation classes, with what it writes.
-        image: The embedding of one image.
-        feature: The trunk's features of one image, which a frozen trunk computes once; else 0.
-        weights: Bytes that a finished run keeps.
-        state: Bytes that an unfinished run keeps besides.
-        feature_bytes: Bytes of one image's kept features; else 0.
+        evaluation: Seconds of one evaluation on the validation classes, with writing.
+        image: Seconds to embed one image.
+        feature: Seconds to compute the cached features of one image; 0 without cached features.
+        weights: Bytes of a finished run.
+        state: Additional bytes of an unfinished run.
+        feature_bytes: Bytes of one image's cached features; 0 without cached features.
     """
 
     step: float
@@ -59,33 +60,31 @@ class Speed:
 
 
 def measure_speed(spec: RunSpec, resources: Resources) -> Speed:
-    """Train ``STEPS`` steps after as many to warm up, and measure once on at most ``IMAGES`` images."""
+    """Return the speed of ``STEPS`` steps after a warm-up, and of evaluating at most ``IMAGES`` images."""
     prepare_process(resources)
-    view = development(spec, resources)
+    view = load_development_view(spec, resources)
     fold = view.folds[spec.fold]
     sample = fold.validation[:IMAGES]
     embedder = build_embedder(spec, resources)
-    kept = _kept_features(view, spec, resources, sample) if learns_from_features(spec) else None
-    data = FoldData(
-        inputs=_inputs(view, spec, resources, kept),
-        labels=view.dataset.labels,
-        train=fold.train,
-        validation=sample,
-    )
+    kept = _measure_features(view, spec, resources, sample) if uses_cached_features(spec) else None
     short = spec.model_copy(
         update={"training": spec.training.model_copy(update={"iterations_per_epoch": STEPS})}
     )
-    with tempfile.TemporaryDirectory() as folder:
-        run = _Run(short, data, embedder, RunFolder(Path(folder)), resources.device)
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        closing(_inputs(view, spec, resources, kept)) as inputs,
+    ):
+        data = FoldData(inputs, view.dataset.labels, train=fold.train, validation=sample)
+        run = _Run(short, data, embedder, RunDirectory(Path(directory)), resources.device)
         times = []
         for epoch in (1, 2):
             run.epoch, start = epoch, time.monotonic()
             run._train_epoch()
             times.append(time.monotonic() - start)
         start = time.monotonic()
-        run._measure(None)
+        run._evaluate(None)
         evaluation = time.monotonic() - start
-        weights, state = (Path(folder, name).stat().st_size for name in ("best.safetensors", "state.pt"))
+        weights, state = (Path(directory, name).stat().st_size for name in ("best.safetensors", "state.pt"))
     return Speed(
         step=times[-1] / STEPS,
         steps=spec.training.iterations_per_epoch or max(1, len(fold.train) // spec.batch.size),
@@ -99,16 +98,16 @@ def measure_speed(spec: RunSpec, resources: Resources) -> Speed:
 
 
 @dataclass(frozen=True)
-class _KeptFeatures:
-    """What a frozen network gives for some images, and what one of them costs."""
+class _SampleFeatures:
+    """Outputs of a frozen network for some images, and the cost of one image."""
 
     sample: torch.Tensor
     seconds: float
     bytes: int
 
 
-class _Repeated:
-    """The features of a few images in place of those of all."""
+class _RepeatedInputs:
+    """Inputs that repeat the features of a few images."""
 
     def __init__(self, sample: torch.Tensor) -> None:
         self._sample = sample
@@ -119,26 +118,33 @@ class _Repeated:
     def evaluate(self, plan: Iterable[Rows]) -> Iterator[torch.Tensor]:
         return (self._sample[torch.from_numpy(rows) % len(self._sample)] for rows in plan)
 
+    def close(self) -> None:
+        pass
 
-def _inputs(view: DevelopmentView, spec: RunSpec, resources: Resources, kept: _KeptFeatures | None) -> Inputs:
-    """The real inputs; where features are kept, those of a few images: all of them may take hours."""
+
+def _inputs(
+    view: DevelopmentView, spec: RunSpec, resources: Resources, kept: _SampleFeatures | None
+) -> Inputs:
+    """Return the inputs of the run; cached features are replaced by those of a few images, to save hours."""
     if kept is None:
-        return inputs_of(view.dataset, spec, resources, train=True)
-    return _Repeated(kept.sample)
+        return create_inputs(view.dataset, spec, resources, train=True)
+    return _RepeatedInputs(kept.sample)
 
 
-def _kept_features(view: DevelopmentView, spec: RunSpec, resources: Resources, rows: Rows) -> _KeptFeatures:
+def _measure_features(
+    view: DevelopmentView, spec: RunSpec, resources: Resources, rows: Rows
+) -> _SampleFeatures:
     transform = transforms.create(spec.transform.name, train=False, **spec.transform.options)
     images = view.dataset.images
 
     def load(wanted: Rows) -> torch.Tensor:
         return transform([images.read(int(row)) for row in wanted], torch_generator("speed"))
 
-    source, _ = feature_source(spec, resources, train=True)
-    extractor = Extractor(source, threads=os.cpu_count())
+    source, _ = create_feature_source(spec, resources, train=True)
+    extractor = FeatureExtractor(source, threads=os.cpu_count())
     few = rows[: max(1, IMAGES // 8)]
     extractor.features(few, load)
     start = time.monotonic()
     sample = extractor.features(few, load)
     seconds = (time.monotonic() - start) / len(few)
-    return _KeptFeatures(sample, seconds, kept_bytes(source, tuple(sample.shape[1:])))
+    return _SampleFeatures(sample, seconds, bytes_per_image(source, tuple(sample.shape[1:])))

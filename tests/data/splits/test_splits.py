@@ -1,4 +1,4 @@
-"""Split plans: disjoint, covering, deterministic, of the published sizes; refused where they cannot be."""
+"""Split plans: disjoint, covering, deterministic, of the published sizes; errors for impossible options."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.oracles.folds import k_fold, mlrc_ring
 
+from levelfield.core.errors import UsageError
 from levelfield.data import splits
 from levelfield.data.splits import Fold, SplitPlan
-from levelfield.errors import UsageError
-from oracles.folds import k_fold, mlrc_ring
 
 Labels = npt.NDArray[np.int64]
 CLASS_PLANS = {
@@ -186,8 +186,8 @@ HALF = EIGHT >= 4
     [
         ("class_disjoint", EIGHT[:6], {}, "2 development classes cannot make 4 folds; use folds=2"),
         ("class_disjoint", EIGHT, {"folds": 1}, "folds must be at least 2"),
-        ("class_disjoint", EIGHT[1:], {}, "1 of 8 classes .such as 0. have under 2 images"),
-        ("class_disjoint", EIGHT, {"test_fraction": 1.5}, "test_fraction must lie between 0 and 1, got 1.5"),
+        ("class_disjoint", EIGHT[1:], {}, "1 of 8 classes .such as 0. have fewer than 2 images"),
+        ("class_disjoint", EIGHT, {"test_fraction": 1.5}, "test_fraction is 1.5; it must be between 0 and 1"),
         ("class_disjoint", EIGHT, {"test_fraction": 0.1}, "leaves no test class"),
         ("class_disjoint", EIGHT, {"is_test": HALF[:3]}, r"is_test has shape \(3,\)"),
         ("class_disjoint", EIGHT, {"is_test": HALF & False}, "marks 0 of 16 samples as test"),
@@ -195,18 +195,18 @@ HALF = EIGHT >= 4
             "class_disjoint",
             EIGHT,
             {"is_test": np.arange(16) % 2 == 0},
-            "8 classes .such as 0. are in the off",
+            "8 classes .such as 0. are in both the off",
         ),
         ("class_disjoint", EIGHT, {"fold": 3}, 'no parameter "fold"; did you mean "folds"'),
         ("class_disjont", EIGHT, {}, 'unknown split plan "class_disjont"; did you mean "class_disjoint"'),
-        ("class_disjoint", EIGHT[:0], {}, "labels must be a list of class ids"),
+        ("class_disjoint", EIGHT[:0], {}, "give a list of class ids"),
         ("mlrc", EIGHT[:12], {}, "3 development classes cannot make 4 folds"),
         ("mlrc", EIGHT[1:], {}, "retrieval needs a second image"),
         ("fixed_ratio", EIGHT, {"train_fraction": 0.99}, "no class to validate on"),
         ("fixed_ratio", EIGHT, {"train_fraction": 0.01}, "no class to train on"),
         ("closed_set", EIGHT, {}, "class 0 has 2 images.*each part needs two: use fewer folds"),
         ("closed_set", EIGHT, {"folds": 1}, "folds must be at least 2"),
-        ("predefined", EIGHT, {}, "needs test samples, but the dataset marks none"),
+        ("predefined", EIGHT, {}, "needs test samples, but the dataset has none"),
         ("predefined", EIGHT, {"is_test": HALF}, "needs validation samples"),
         (
             "predefined",
@@ -214,7 +214,7 @@ HALF = EIGHT >= 4
             {"is_test": HALF, "is_validation": HALF},
             "8 samples .such as row 8. are marked",
         ),
-        ("predefined", EIGHT, {"is_test": HALF, "is_validation": ~HALF}, "leave some to train on"),
+        ("predefined", EIGHT, {"is_test": HALF, "is_validation": ~HALF}, "mark some as training"),
     ],
 )
 def test_what_cannot_be_is_refused(name: str, labels: Labels, options: dict[str, Any], message: str) -> None:
@@ -237,24 +237,24 @@ def with_fold(train: Any = SOUND.folds[0].train, validation: Any = SOUND.folds[0
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        (with_fold(train=ROWS[:5]), "fold 1 has 1 row in training and in validation alike, such as row 4"),
-        (with_fold(validation=ROWS[6:10]), "fold 1 has 2 rows in validation and in the test set alike"),
+        (with_fold(train=ROWS[:5]), "fold 1 has 1 row in both training and validation, such as row 4"),
+        (with_fold(validation=ROWS[6:10]), "fold 1 has 2 rows in both validation and the test set"),
         (
             with_fold(train=ROWS[[0, 11]]),
-            "fold 1 has 1 row in training and in the test set alike",
+            "fold 1 has 1 row in both training and the test set",
         ),
-        (replace(with_fold(train=ROWS[[0, 11]]), leaky=True), "in training and in the test set alike"),
+        (replace(with_fold(train=ROWS[[0, 11]]), leaky=True), "in both training and the test set"),
         (with_fold(train=ROWS[:0]), "training of fold 1 is empty"),
         (with_fold(validation=ROWS[:0]), "validation of fold 1 is empty"),
         (replace(SOUND, test=ROWS[:0]), "the test set is empty"),
-        (replace(SOUND, test=np.array([8, 12])), "the test set has row 12; there are rows 0 to 11"),
-        (with_fold(train=np.array([-1, 0])), "training of fold 1 has row -1"),
-        (with_fold(train=np.array([0, 0])), "has a row twice"),
+        (replace(SOUND, test=np.array([8, 12])), "the test set contains row 12; valid are 0 to 11"),
+        (with_fold(train=np.array([-1, 0])), "training of fold 1 contains row -1"),
+        (with_fold(train=np.array([0, 0])), "contains a row twice"),
         (with_fold(train=ROWS[:4].astype(float)), "training of fold 1 is float64"),
         (with_fold(train=np.arange(12) < 4), "training of fold 1 is bool"),
         (with_fold(train=[0, 1]), "training of fold 1 is list"),
         (replace(SOUND, folds=()), "at least one Fold"),
-        (None, "must return a SplitPlan"),
+        (None, "did not return a SplitPlan"),
     ],
 )
 def test_a_plan_of_a_users_own_is_checked(monkeypatch: pytest.MonkeyPatch, plan: Any, message: str) -> None:

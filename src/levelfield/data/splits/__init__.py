@@ -1,4 +1,4 @@
-"""Split plans, one file each: which classes or samples are for training, validation and test."""
+"""Split plans: assign classes or samples to training, validation and test."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from levelfield.core.errors import UsageError
+from levelfield.core.registry import Card, Registry
 from levelfield.data._dataset import Rows
 from levelfield.data.splits._plan import Fold, SplitPlan, check_plan
-from levelfield.errors import UsageError
-from levelfield.registry import Card, Registry
 
 __all__ = ["Fold", "SplitPlan", "create", "register", "registry"]
 
-registry: Registry[Card] = Registry(
-    "split plan", Card, package=__name__, supplied=("labels", "is_test", "is_validation")
-)
+registry = Registry("split plan", Card, package=__name__, supplied=("labels", "is_test", "is_validation"))
 register = registry.register
 
 
@@ -29,18 +27,18 @@ def create(
     is_validation: npt.NDArray[np.bool_] | None = None,
     **options: Any,
 ) -> SplitPlan:
-    """The split plan called ``name`` for samples with these ``labels``.
+    """Return the split plan called ``name`` for samples with these ``labels``.
 
     Args:
-        name: A registered plan, such as "class_disjoint".
+        name: Registered name of a plan, such as "class_disjoint".
         labels: int64 array (N,), class ids in class order.
-        is_test: bool array (N,), the dataset's official test samples, if it has them. Plans that cut the
-            classes keep to it unless their ``test_fraction`` is given.
-        is_validation: bool array (N,), the dataset's official validation samples; only "predefined" uses it.
-        **options: The plan's own options.
+        is_test: bool array (N,), official test samples; None if there are none. Class-based plans use them
+            unless ``test_fraction`` is given.
+        is_validation: bool array (N,), official validation samples; only "predefined" uses them.
+        **options: Options of the plan.
 
     Raises:
-        UsageError: An option does not fit, or the plan does not keep its parts apart; see ``check_plan``.
+        UsageError: An option is invalid, or the parts of the plan overlap; see ``check_plan``.
 
     Example:
         >>> plan = create("class_disjoint", np.repeat(np.arange(16), 2), folds=4)
@@ -49,12 +47,12 @@ def create(
     """
     labels = np.asarray(labels, dtype=np.int64)
     if labels.ndim != 1 or not len(labels):
-        raise UsageError(f"labels must be a list of class ids, one per sample; got shape {labels.shape}")
+        raise UsageError(f"labels have shape {labels.shape}; give a list of class ids, one per sample")
     official = {"is_test": is_test, "is_validation": is_validation}
     for key, given in official.items():
         if given is not None and np.shape(given) != labels.shape:
             raise UsageError(
-                f"{key} has shape {np.shape(given)} but labels {labels.shape}; give one per sample"
+                f"{key} has shape {np.shape(given)} but labels have {labels.shape}; give one value per sample"
             )
     plan: SplitPlan = registry.create(name, labels, **official, **options)
     check_plan(plan, len(labels))

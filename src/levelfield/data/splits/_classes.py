@@ -1,4 +1,4 @@
-"""The steps that plans over whole classes share: cut off the test classes, check, fold."""
+"""Shared steps of class-based split plans: separate the test classes, check options, make folds."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from levelfield.core.errors import UsageError
 from levelfield.data._dataset import Rows
 from levelfield.data.splits._plan import Fold
-from levelfield.errors import UsageError
 
 IsTest = npt.NDArray[np.bool_] | None
 DEFAULT_TEST_FRACTION = 0.5
@@ -18,27 +18,27 @@ DEFAULT_TEST_FRACTION = 0.5
 def development_and_test(
     labels: Rows, is_test: IsTest, test_fraction: float | None, *, min_images: int = 2
 ) -> tuple[Rows, Rows]:
-    """The development classes (in class order), and the test rows.
+    """Return the development classes, in class order, and the test rows.
 
-    The official test samples are kept to, unless ``test_fraction`` is given; without either, the second
-    half of the classes is the test set.
+    The test set is the official one if the dataset has one and ``test_fraction`` is not given. Else it is the
+    last ``test_fraction`` of the classes, half of them by default.
     """
     if test_fraction is None and is_test is not None:
-        return _official(labels, np.asarray(is_test, dtype=bool), min_images)
+        return _use_official_split(labels, np.asarray(is_test, dtype=bool), min_images)
     fraction = DEFAULT_TEST_FRACTION if test_fraction is None else test_fraction
     check_fraction("test_fraction", fraction)
     classes = np.unique(labels)
-    refuse_small_classes(labels, min_images)
-    size = int(fraction * len(classes) + 1e-9)  # 0.29 * 100 is a hair below 29
+    check_class_sizes(labels, min_images)
+    size = int(fraction * len(classes) + 1e-9)  # 0.29 * 100 is slightly below 29
     if size == 0:
         raise UsageError(
-            f"test_fraction={fraction:g} of {len(classes)} classes leaves no test class; raise it"
+            f"test_fraction={fraction:g} of {len(classes)} classes leaves no test class; increase it"
         )
     development, test = classes[: len(classes) - size], classes[len(classes) - size :]
-    return development, rows_of(labels, test)
+    return development, rows_of_classes(labels, test)
 
 
-def _official(labels: Rows, is_test: npt.NDArray[np.bool_], min_images: int) -> tuple[Rows, Rows]:
+def _use_official_split(labels: Rows, is_test: npt.NDArray[np.bool_], min_images: int) -> tuple[Rows, Rows]:
     if is_test.all() or not is_test.any():
         raise UsageError(
             f"the official split marks {int(is_test.sum())} of {len(labels)} samples as test; "
@@ -48,32 +48,32 @@ def _official(labels: Rows, is_test: npt.NDArray[np.bool_], min_images: int) -> 
     shared = np.intersect1d(development, test)
     if len(shared):
         raise UsageError(
-            f"{len(shared)} classes (such as {shared[0]}) are in the official training and test set alike; "
+            f"{len(shared)} classes (such as {shared[0]}) are in both the official training and test set; "
             'give test_fraction to cut the classes instead, or use the plan "predefined" or "closed_set"'
         )
-    refuse_small_classes(labels[~is_test], min_images)
+    check_class_sizes(labels[~is_test], min_images)
     return development, np.flatnonzero(is_test)
 
 
-def refuse_small_classes(labels: Rows, min_images: int = 2) -> None:
-    """UsageError if a class has fewer than ``min_images`` samples: nothing could be retrieved for it."""
+def check_class_sizes(labels: Rows, min_images: int = 2) -> None:
+    """Raise UsageError if a class has fewer than ``min_images`` samples."""
     classes, counts = np.unique(labels, return_counts=True)
     small = classes[counts < min_images]
     if len(small):
         raise UsageError(
-            f"{len(small)} of {len(classes)} classes (such as {small[0]}) have under {min_images} images; "
-            "retrieval needs a second image of a class: remove them, or set min_images=1"
+            f"{len(small)} of {len(classes)} classes (such as {small[0]}) have fewer than {min_images} "
+            "images; retrieval needs a second image of a class: remove them, or set min_images=1"
         )
 
 
 def check_fraction(name: str, value: float) -> None:
-    """UsageError unless ``value`` lies strictly between 0 and 1."""
+    """Raise UsageError unless ``value`` is strictly between 0 and 1."""
     if not 0 < value < 1:
-        raise UsageError(f"{name} must lie between 0 and 1, got {value:g}")
+        raise UsageError(f"{name} is {value:g}; it must be between 0 and 1")
 
 
 def check_folds(folds: int, num_classes: int) -> None:
-    """UsageError unless there are at least two folds, and a class for each."""
+    """Raise UsageError unless there are at least two folds, and a class for each."""
     if folds < 2:
         raise UsageError(f'folds must be at least 2, got {folds}; for one fold use the plan "fixed_ratio"')
     if num_classes < folds:
@@ -83,14 +83,17 @@ def check_folds(folds: int, num_classes: int) -> None:
         )
 
 
-def folds_of(labels: Rows, classes: Rows, validation: Sequence[Rows]) -> tuple[Fold, ...]:
-    """One fold per set of validation classes; it trains on the others of ``classes``."""
+def make_folds(labels: Rows, classes: Rows, validation: Sequence[Rows]) -> tuple[Fold, ...]:
+    """Return one fold per set of validation classes; it trains on the other classes."""
     return tuple(
-        Fold(train=rows_of(labels, np.setdiff1d(classes, held_out)), validation=rows_of(labels, held_out))
+        Fold(
+            train=rows_of_classes(labels, np.setdiff1d(classes, held_out)),
+            validation=rows_of_classes(labels, held_out),
+        )
         for held_out in validation
     )
 
 
-def rows_of(labels: Rows, classes: Rows) -> Rows:
-    """The row numbers, sorted, of the samples of these classes."""
+def rows_of_classes(labels: Rows, classes: Rows) -> Rows:
+    """Return the sorted row numbers of the samples of these classes."""
     return np.flatnonzero(np.isin(labels, classes)).astype(np.int64)

@@ -1,4 +1,4 @@
-"""What a split plan is: folds of training and validation rows, and the test rows."""
+"""Split plan types: folds of training and validation rows, and test rows."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from levelfield.core.errors import UsageError
 from levelfield.data._dataset import Rows
-from levelfield.errors import UsageError
 
 
 @dataclass(frozen=True)
 class Fold:
-    """The rows (int64, sorted) that one run trains on, and those that score it while it trains."""
+    """Training rows and validation rows of one run (int64, sorted)."""
 
     train: Rows
     validation: Rows
@@ -20,13 +20,13 @@ class Fold:
 
 @dataclass(frozen=True)
 class SplitPlan:
-    """Which rows of a dataset are for training, validation and test.
+    """Assignment of rows to training, validation and test.
 
     Attributes:
-        name: The registered name of the plan.
+        name: Registered name of the plan.
         folds: One or more pairs of training and validation rows.
-        test: The test rows, the same for every fold.
-        leaky: Whether the test rows take part in choosing a model; every report says so.
+        test: Test rows, the same for every fold.
+        leaky: Whether test rows are used for validation; every report states it.
 
     Example:
         >>> rows = np.arange(6)
@@ -41,14 +41,14 @@ class SplitPlan:
 
     @property
     def development(self) -> Rows:
-        """Every row of the folds that is not a test row, sorted."""
+        """Sorted rows of all folds, without test rows."""
         rows = np.unique(
             np.concatenate([part for fold in self.folds for part in (fold.train, fold.validation)])
         )
         return np.setdiff1d(rows, self.test, assume_unique=True)
 
     def describe(self, labels: Rows | None = None) -> str:
-        """The sizes in one line; with the dataset's labels (N,) also the numbers of classes.
+        """Return the sizes as one line of text; with ``labels`` (N,) it includes the numbers of classes.
 
         Example:
             >>> rows = np.arange(6)
@@ -70,31 +70,31 @@ class SplitPlan:
 
 
 def check_plan(plan: SplitPlan, num_rows: int) -> None:
-    """UsageError unless a plan for ``num_rows`` samples keeps training, validation and test apart.
+    """Raise UsageError if training, validation and test of a plan for ``num_rows`` samples overlap.
 
-    A leaky plan may validate on test rows, since every report says so; training on them is refused always.
+    A leaky plan may validate on test rows. No plan may train on them.
 
     Example:
         >>> rows = np.arange(6)
         >>> check_plan(SplitPlan("toy", (Fold(rows[:3], rows[2:4]),), rows[4:]), 6)
         Traceback (most recent call last):
         ...
-        levelfield.errors.UsageError: split plan "toy": fold 0 has 1 row in training and in validation \
-alike, such as row 2; give each row to one of them
+        levelfield.core.errors.UsageError: split plan "toy": fold 0 has 1 row in both training and \
+validation, such as row 2; give each row to one of them
     """
     if not isinstance(plan, SplitPlan) or not plan.folds:
         raise UsageError(
-            "a split plan must return a SplitPlan with at least one Fold; see levelfield.data.splits"
+            "the split plan did not return a SplitPlan with at least one Fold; see levelfield.data.splits"
         )
     _check_rows(plan.name, "the test set", plan.test, num_rows)
     for number, fold in enumerate(plan.folds):
         parts = {"training": fold.train, "validation": fold.validation}
         for part, rows in parts.items():
             _check_rows(plan.name, f"{part} of fold {number}", rows, num_rows)
-        _check_apart(plan.name, number, parts)
-        _check_apart(plan.name, number, {"training": fold.train, "the test set": plan.test})
+        _check_disjoint(plan.name, number, parts)
+        _check_disjoint(plan.name, number, {"training": fold.train, "the test set": plan.test})
         if not plan.leaky:
-            _check_apart(plan.name, number, {"validation": fold.validation, "the test set": plan.test})
+            _check_disjoint(plan.name, number, {"validation": fold.validation, "the test set": plan.test})
 
 
 def _check_rows(plan: str, part: str, rows: Rows, num_rows: int) -> None:
@@ -105,18 +105,18 @@ def _check_rows(plan: str, part: str, rows: Rows, num_rows: int) -> None:
         raise UsageError(f'split plan "{plan}": {part} is empty; choose other options, or another plan')
     if rows.min() < 0 or rows.max() >= num_rows:
         wrong = rows[(rows < 0) | (rows >= num_rows)][0]
-        raise UsageError(f'split plan "{plan}": {part} has row {wrong}; there are rows 0 to {num_rows - 1}')
+        raise UsageError(f'split plan "{plan}": {part} contains row {wrong}; valid are 0 to {num_rows - 1}')
     if len(np.unique(rows)) != len(rows):
-        raise UsageError(f'split plan "{plan}": {part} has a row twice; name each row once')
+        raise UsageError(f'split plan "{plan}": {part} contains a row twice; list each row once')
 
 
-def _check_apart(plan: str, fold: int, parts: dict[str, Rows]) -> None:
+def _check_disjoint(plan: str, fold: int, parts: dict[str, Rows]) -> None:
     (one, rows), (other, other_rows) = parts.items()
     shared = np.intersect1d(rows, other_rows)
     if len(shared):
         raise UsageError(
-            f'split plan "{plan}": fold {fold} has {_count([len(shared)], "row", "rows")} in {one} and in '
-            f"{other} alike, such as row {shared[0]}; give each row to one of them"
+            f'split plan "{plan}": fold {fold} has {_count([len(shared)], "row", "rows")} in both {one} and '
+            f"{other}, such as row {shared[0]}; give each row to one of them"
         )
 
 

@@ -21,9 +21,9 @@ def class_disjoint(
 ) -> SplitPlan:
     """K folds over the development classes in class order; the last classes are the test set.
 
-    Fold i validates on the i-th of ``folds`` consecutive blocks of classes, whose sizes differ by at most
-    one, the larger ones first. ``test_fraction`` (0.5 where the dataset has no official test set) is the
-    share of the classes, from the end, that is kept for the test.
+    Fold i validates on the i-th of ``folds`` consecutive blocks of classes. Block sizes differ by at most
+    one; larger blocks come first. ``test_fraction`` is the fraction of classes, from the end, in the test
+    set. It defaults to the official test set, or to 0.5 if there is none.
 
     Example:
         >>> plan = class_disjoint(np.repeat(np.arange(8), 2), folds=2)
@@ -33,4 +33,4 @@ def class_disjoint(
     development, test = _classes.development_and_test(labels, is_test, test_fraction, min_images=min_images)
     _classes.check_folds(folds, len(development))
     blocks = np.array_split(development, folds)
-    return SplitPlan("class_disjoint", _classes.folds_of(labels, development, blocks), test)
+    return SplitPlan("class_disjoint", _classes.make_folds(labels, development, blocks), test)

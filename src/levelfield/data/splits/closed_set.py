@@ -1,14 +1,14 @@
-"""Closed set: every class is in every part, samples are dealt out by class."""
+"""Closed-set split: every class is in training, validation and test."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from levelfield.core.errors import UsageError
+from levelfield.core.seeds import numpy_generator
 from levelfield.data._dataset import Rows
 from levelfield.data.splits import _classes, register
 from levelfield.data.splits._plan import Fold, SplitPlan
-from levelfield.errors import UsageError
-from levelfield.seeds import numpy_generator
 
 
 @register("closed_set")
@@ -21,10 +21,10 @@ def closed_set(
     test_fraction: float = 0.5,
     seed: int = 0,
 ) -> SplitPlan:
-    """K folds over samples, stratified by class: training, validation and test know the same classes.
+    """K folds over samples, stratified by class: all parts contain the same classes.
 
-    Of each class, ``test_fraction`` of the images (at random, seeded) are for the test, the others are dealt
-    to the folds in turn. Where the dataset has official test samples, those are the test set instead.
+    A seeded random ``test_fraction`` of each class is the test set. The other images are assigned to the
+    folds in turn. If the dataset has official test samples, they are the test set instead.
 
     Example:
         >>> plan = closed_set(np.repeat(np.arange(2), 8), folds=2)
@@ -36,7 +36,7 @@ def closed_set(
     _classes.check_fraction("test_fraction", test_fraction)
     generator = numpy_generator("split plan", "closed_set", seed)
     fold_of = np.full(len(labels), -1, dtype=np.int64)  # -1: test
-    dealt = 0
+    assigned = 0
     for label in np.unique(labels):
         rows = np.flatnonzero(labels == label)
         if is_test is None:
@@ -45,9 +45,9 @@ def closed_set(
         else:
             development = generator.permutation(rows[~np.asarray(is_test, dtype=bool)[rows]])
         _check_class(int(label), len(rows), len(development), folds, official=is_test is not None)
-        # Dealing goes on where the last class ended, so that the folds are of one size, too.
-        fold_of[development] = (dealt + np.arange(len(development))) % folds
-        dealt += len(development)
+        # Continue where the last class ended, so that the folds have equal sizes.
+        fold_of[development] = (assigned + np.arange(len(development))) % folds
+        assigned += len(development)
     parts = tuple(
         Fold(
             train=np.flatnonzero((fold_of >= 0) & (fold_of != fold)),
@@ -59,10 +59,9 @@ def closed_set(
 
 
 def _check_class(label: int, images: int, development: int, folds: int, *, official: bool) -> None:
-    """Each part needs two images of each class, or nothing of the class could be retrieved there."""
+    """Raise UsageError unless each part gets at least two images of the class, as retrieval needs."""
     if development // folds < 2 or (not official and images - development < 2):
         raise UsageError(
-            f"class {label} has {images} images, of which {development} are left for {folds} folds and "
-            f"{images - development} for the test; each part needs two: use fewer folds, another "
-            "test_fraction, or leave the class out"
+            f"class {label} has {images} images, {development} for {folds} folds and {images - development} "
+            "for the test; each part needs two: use fewer folds, another test_fraction, or remove the class"
         )

@@ -1,13 +1,13 @@
-"""What test feedback does, all else equal: another plan's folds, watched on the test set."""
+"""Effect of test feedback: the folds of another plan, validated on the test set."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from levelfield.core.errors import UsageError
 from levelfield.data._dataset import Rows
 from levelfield.data.splits import _classes, register, registry
 from levelfield.data.splits._plan import Fold, SplitPlan
-from levelfield.errors import UsageError
 
 
 @register("test_feedback")
@@ -20,10 +20,10 @@ def with_test_feedback(
     allow_test_feedback: bool = False,
     **options: Any,
 ) -> SplitPlan:
-    """The folds of ``plan`` (with its ``options``), each validated on the test set instead. Leaky.
+    """Folds of ``plan`` (with its ``options``), each validated on the test set instead. Leaky.
 
-    Training sees exactly the images that it sees under ``plan``, so that a difference between the two is the
-    price of test feedback and nothing else. (The plan "none" trains on more.)
+    Training uses exactly the images that ``plan`` trains on. So a difference between the two plans is due to
+    test feedback alone. (The plan "none" trains on more images.)
 
     Example:
         >>> import numpy as np
@@ -34,8 +34,8 @@ def with_test_feedback(
     """
     if not allow_test_feedback:
         raise UsageError(
-            'the split plan "test_feedback" validates on the test set, which makes every score too good; '
-            f"set allow_test_feedback: true to do so all the same, or use {plan}"
+            'the split plan "test_feedback" validates on the test set, so that scores are too high; '
+            f"set allow_test_feedback: true to use it anyway, or use {plan}"
         )
     official = {"is_test": is_test, "is_validation": is_validation}
     base: SplitPlan = registry.create(plan, labels, **official, **options)

@@ -1,12 +1,12 @@
-"""One fixed validation set of whole classes, at a given ratio."""
+"""One fold with a fixed ratio of training to validation classes."""
 
 from __future__ import annotations
 
+from levelfield.core.errors import UsageError
+from levelfield.core.seeds import numpy_generator
 from levelfield.data._dataset import Rows
 from levelfield.data.splits import _classes, register
 from levelfield.data.splits._plan import SplitPlan
-from levelfield.errors import UsageError
-from levelfield.seeds import numpy_generator
 
 
 @register("fixed_ratio", paper="Metric Learning: A Deep Dive", year=2020)
@@ -20,9 +20,10 @@ def fixed_ratio(
     min_images: int = 2,
     seed: int | None = None,
 ) -> SplitPlan:
-    """One fold: the first ``train_fraction`` of the development classes train, the others validate.
+    """One fold: the first ``train_fraction`` of the development classes train, the rest validate.
 
-    0.7 is 70/30, 0.95 is 95/5. With a ``seed`` the development classes are shuffled first.
+    A ``train_fraction`` of 0.7 is 70/30, 0.95 is 95/5. With a ``seed`` the development classes are shuffled
+    first.
 
     Example:
         >>> import numpy as np
@@ -37,7 +38,7 @@ def fixed_ratio(
     size = round(train_fraction * len(development))
     if not 0 < size < len(development):
         raise UsageError(
-            f"train_fraction={train_fraction:g} of {len(development)} development classes leaves "
-            f"{'no class to train on' if size == 0 else 'no class to validate on'}; choose another ratio"
+            f"train_fraction={train_fraction:g} of {len(development)} development classes leaves no class to "
+            f"{'train' if size == 0 else 'validate'} on; choose another train_fraction"
         )
-    return SplitPlan("fixed_ratio", _classes.folds_of(labels, development, [development[size:]]), test)
+    return SplitPlan("fixed_ratio", _classes.make_folds(labels, development, [development[size:]]), test)

@@ -1,11 +1,11 @@
-"""The old habit: no validation set, the test set itself guides every choice."""
+"""No validation set: choices are made on the test set, as in older papers."""
 
 from __future__ import annotations
 
+from levelfield.core.errors import UsageError
 from levelfield.data._dataset import Rows
 from levelfield.data.splits import _classes, register
 from levelfield.data.splits._plan import Fold, SplitPlan
-from levelfield.errors import UsageError
 
 
 @register("none")
@@ -18,10 +18,10 @@ def no_validation(
     test_fraction: float | None = None,
     min_images: int = 2,
 ) -> SplitPlan:
-    """No validation set: training uses every development class, and is watched on the test set. Leaky.
+    """One fold that trains on all development classes and validates on the test set. Leaky.
 
-    Most papers before 2020 worked like this, so it is here to reproduce them; ``allow_test_feedback=True``
-    says that this is what you want, and every report is stamped "leaky".
+    Most papers before 2020 worked like this; the plan exists to reproduce them. It needs
+    ``allow_test_feedback=True``, and every report is marked "leaky".
 
     Example:
         >>> import numpy as np
@@ -31,8 +31,8 @@ def no_validation(
     """
     if not allow_test_feedback:
         raise UsageError(
-            'the split plan "none" watches training on the test set, which makes every score too good; '
-            "set allow_test_feedback: true to do so all the same, or use class_disjoint"
+            'the split plan "none" validates on the test set, so that scores are too high; '
+            "set allow_test_feedback: true to use it anyway, or use class_disjoint"
         )
     development, test = _classes.development_and_test(labels, is_test, test_fraction, min_images=min_images)
-    return SplitPlan("none", (Fold(_classes.rows_of(labels, development), test),), test, leaky=True)
+    return SplitPlan("none", (Fold(_classes.rows_of_classes(labels, development), test),), test, leaky=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from levelfield.core.seeds import numpy_generator
 from levelfield.data._dataset import Rows
 from levelfield.data.splits import _classes, register
 from levelfield.data.splits._plan import SplitPlan
-from levelfield.seeds import numpy_generator
 
 
 @register("shuffled_classes", paper="Metric Learning: A Deep Dive", year=2020)
@@ -23,8 +23,9 @@ def shuffled_classes(
 ) -> SplitPlan:
     """K folds over the development classes in a seeded random order.
 
-    Neighbours in class order are often alike (birds of one family, letters of one alphabet); shuffling makes
-    the folds alike instead. The test classes are the last ones, as in "class_disjoint", and never shuffled.
+    Adjacent classes are often similar (birds of one family, letters of one alphabet). Shuffling makes the
+    folds similar to each other instead. The test classes are not shuffled: they are the last ones, as in
+    "class_disjoint".
 
     Example:
         >>> plan = shuffled_classes(np.repeat(np.arange(8), 2), folds=2)
@@ -35,4 +36,4 @@ def shuffled_classes(
     _classes.check_folds(folds, len(development))
     order = numpy_generator("split plan", "shuffled_classes", seed).permutation(development)
     blocks = np.array_split(order, folds)
-    return SplitPlan("shuffled_classes", _classes.folds_of(labels, development, blocks), test)
+    return SplitPlan("shuffled_classes", _classes.make_folds(labels, development, blocks), test)

@@ -1,4 +1,4 @@
-"""Decoding many images, on several processes, in order."""
+"""Decode many images in order, with several processes."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from levelfield.core.errors import RunError
+from levelfield.core.processes import end_with_parent
 from levelfield.data._dataset import Images, Rows
 from levelfield.data.transforms._resample import resize_shorter
-from levelfield.errors import RunError
-from levelfield.processes import end_with_parent
 
 Pixels: TypeAlias = npt.NDArray[np.uint8]
 START_METHOD = "spawn"  # a fork of a process with torch's threads may hang
 CHUNK = 16  # images per message between processes
-MAX_PIXELS = 1 << 26  # a sliver of 1 x 5000 pixels would grow to a gigabyte when its shorter side becomes 256
+MAX_PIXELS = 1 << 26  # after the resize; 1 x 5000 pixels would grow to a gigabyte at resize 256
 
 
-def decode(
+def decode_rows(
     images: Images, rows: Rows, *, resize: int | None, workers: int
 ) -> Iterator[tuple[int, Pixels | str]]:
-    """Every row with its pixels (uint8, H x W x C), or with the reason why it cannot be read.
+    """Yield each row with its pixels (uint8, H x W x C), or with the reason why it cannot be read.
 
     Args:
-        images: Where the rows are read from.
-        rows: Which rows, in which order.
-        resize: What to bring the shorter sides to; None keeps the images as they are.
-        workers: How many processes decode; below 2 it is done in this one, as it is where the images
-            cannot be sent to another process, and where starting one would take longer than the work.
+        images: Images to read from.
+        rows: Row numbers, in the order to decode.
+        resize: Shorter side after the resize, in pixels; None keeps the original size.
+        workers: Number of decoding processes. This process decodes by itself if ``workers`` is below 2, if
+            the images cannot be pickled, or if there are too few rows to be worth a process.
 
     Example:
         >>> class Blank:
         ...     def read(self, row):
         ...         return torch.zeros(3, 2, 2, dtype=torch.uint8)
-        >>> [(row, pixels.shape) for row, pixels in decode(Blank(), np.array([7]), resize=4, workers=1)]
+        >>> [(row, pixels.shape) for row, pixels in decode_rows(Blank(), np.array([7]), resize=4, workers=1)]
         [(7, (4, 4, 3))]
     """
-    if workers < 2 or len(rows) < 4 * CHUNK or not _can_be_sent(images):
+    if workers < 2 or len(rows) < 4 * CHUNK or not _is_picklable(images):
         for row in rows.tolist():
-            yield row, decode_one(images, row, resize)
+            yield row, decode_row(images, row, resize)
         return
     context = multiprocessing.get_context(START_METHOD)
     pool = ProcessPoolExecutor(workers, context, initializer=_start_worker, initargs=(images, resize))
@@ -55,15 +55,15 @@ def decode(
         yield from _in_order(pool, rows, ahead=2 * workers)
     except BrokenProcessPool as error:
         raise RunError(
-            "a decoding process died (out of memory, or its images are of a class that only this process "
-            "knows); what was decoded is kept: prepare again with workers=1"
+            "a decoding process died (out of memory, or it cannot import the class of the images); "
+            "decoded images are kept: prepare again with workers=1"
         ) from error
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def decode_one(images: Images, row: int, resize: int | None) -> Pixels | str:
-    """The resized pixels of one image, H x W x C, or the reason why it cannot be read."""
+def decode_row(images: Images, row: int, resize: int | None) -> Pixels | str:
+    """Return the resized pixels of one image, H x W x C, or the reason why it cannot be read."""
     try:
         image = images.read(row)
     except MemoryError:
@@ -81,7 +81,7 @@ def decode_one(images: Images, row: int, resize: int | None) -> Pixels | str:
 
 
 def _in_order(pool: ProcessPoolExecutor, rows: Rows, *, ahead: int) -> Iterator[tuple[int, Pixels | str]]:
-    """Few enough chunks are under way at a time that memory stays bounded."""
+    """Yield results in order; at most ``ahead`` chunks are in flight, so that memory stays bounded."""
     waiting: deque[tuple[list[int], Future[list[Pixels | str]]]] = deque()
     for start in range(0, len(rows), CHUNK):
         chunk = rows[start : start + CHUNK].tolist()
@@ -93,7 +93,7 @@ def _in_order(pool: ProcessPoolExecutor, rows: Rows, *, ahead: int) -> Iterator[
         yield from zip(done, future.result(), strict=True)
 
 
-def _can_be_sent(images: Images) -> bool:
+def _is_picklable(images: Images) -> bool:
     try:
         pickle.dumps(images)
     except (pickle.PicklingError, TypeError, AttributeError):
@@ -105,14 +105,14 @@ _work: tuple[Images, int | None] | None = None
 
 
 def _start_worker(images: Images, resize: int | None) -> None:
-    global _work  # noqa: PLW0603 - what this process works on, sent once instead of with every chunk
+    global _work  # noqa: PLW0603 - sent once per process instead of with every chunk
     _work = (images, resize)
     torch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     end_with_parent()
 
 
 def _decode_chunk(rows: list[int]) -> list[Pixels | str]:
     assert _work is not None
     images, resize = _work
-    return [decode_one(images, row, resize) for row in rows]
+    return [decode_row(images, row, resize) for row in rows]

@@ -1,9 +1,11 @@
-"""What a store is on disk: a directory of three files.
+"""File format of a store: a directory of three files.
 
-* ``images.bin``: the pixels, one image after the other, each uint8 H x W x C.
-* ``index.bin``: one :data:`RECORD` per image, in the order in which they were written.
-* ``store.json``: the manifest. While a store is being prepared it has none, and its directory ends in
-  ``.partial``; giving the directory its final name is the last step, so that a reader sees all or nothing.
+* ``images.bin``: pixels, one image after the other, each uint8 H x W x C.
+* ``index.bin``: one :data:`RECORD` per image, in the order of writing.
+* ``store.json``: the manifest. It is written last.
+
+The name of an unfinished store ends in ``.partial``. The final rename is atomic, so that readers see a
+complete store or none.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from levelfield.errors import RunError
-from levelfield.files import cache_folder, replacing
+from levelfield.core.errors import RunError
+from levelfield.core.files import atomic_write, cache_directory
+from levelfield.data._dataset import Dataset
 
 VERSION = 1
 IMAGES, INDEX, MANIFEST = "images.bin", "index.bin", "store.json"
@@ -36,17 +39,18 @@ Records = npt.NDArray[np.void]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Manifest:
-    """What the store holds.
+class StoreManifest:
+    """Contents of a store.
 
     Attributes:
-        dataset: The dataset's name.
-        fingerprint: The dataset's fingerprint.
-        resize: What the shorter sides were brought to; None if the images are of their original size.
-        rows: How many images the dataset has.
-        size: Bytes of ``images.bin``.
-        index_sha256: The checksum of ``index.bin``, which in turn holds a checksum per image.
-        unreadable: The rows that could not be read and were left out, each with the reason.
+        dataset: Name of the dataset.
+        fingerprint: Fingerprint of the dataset.
+        resize: Shorter side of the images, in pixels; None for original sizes.
+        rows: Number of images of the dataset.
+        size: Size of ``images.bin``, in bytes.
+        index_sha256: SHA-256 of ``index.bin``, which holds a checksum per image.
+        unreadable: Rows that were left out because they could not be read, each with the reason.
+        version: Version of the file format.
     """
 
     dataset: str
@@ -59,59 +63,67 @@ class Manifest:
     version: int = VERSION
 
 
+def content_key(dataset: Dataset) -> str:
+    """Return the text that identifies the images of a dataset, for the name of its store.
+
+    The fingerprint of an official dataset does not cover the content of its files, so the content is added.
+    """
+    return f"{dataset.fingerprint} {dataset.content}" if dataset.official else dataset.fingerprint
+
+
 def store_path(directory: str | Path | None, *, name: str, fingerprint: str, resize: int | None) -> Path:
-    """Where the store of a dataset lies below ``directory``; None stands for levelfield's cache folder.
+    """Return the directory of a store below ``directory``, which defaults to the cache directory.
 
     Example:
         >>> store_path("stores", name="hf:me/birds", fingerprint="f00", resize=256).as_posix()
         'stores/hf_me_birds-256-96bc0b951ecb'
     """
-    home = cache_folder() / "images" if directory is None else Path(directory)
+    home = cache_directory() / "images" if directory is None else Path(directory)
     key = hashlib.sha256(json.dumps([VERSION, fingerprint, resize]).encode()).hexdigest()[:12]
     readable = re.sub(r"[^\w.-]+", "_", name)
     return home / f"{readable}-{resize or 'original'}-{key}"
 
 
-def sizes(index: Records) -> npt.NDArray[np.int64]:
-    """Bytes of every image."""
+def image_bytes(index: Records) -> npt.NDArray[np.int64]:
+    """Return the size of each image, in bytes."""
     height, width, channels = (index[key].astype(np.int64) for key in ("height", "width", "channels"))
     return height * width * channels
 
 
-def read_manifest(path: Path) -> Manifest:
-    """The manifest of the finished store at ``path``."""
+def read_manifest(path: Path) -> StoreManifest:
+    """Return the manifest of the finished store at ``path``."""
     try:
         fields = json.loads((path / MANIFEST).read_bytes())
         fields["unreadable"] = tuple((int(row), str(reason)) for row, reason in fields["unreadable"])
-        manifest = Manifest(**fields)
+        manifest = StoreManifest(**fields)
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise damaged_store(path, f"{MANIFEST} cannot be read ({error})") from error
     if manifest.version != VERSION:
-        raise damaged_store(path, f"it has format {manifest.version}, not {VERSION}")
+        raise damaged_store(path, f"its format version is {manifest.version}, not {VERSION}")
     return manifest
 
 
-def read_index(path: Path, manifest: Manifest) -> Records:
-    """The records of the finished store at ``path`` in order of rows; refuses a damaged store."""
+def read_index(path: Path, manifest: StoreManifest) -> Records:
+    """Return the records of the finished store at ``path``, in order of rows; raise if it is damaged."""
     try:
         raw = (path / INDEX).read_bytes()
         size = (path / IMAGES).stat().st_size
     except OSError as error:
         raise damaged_store(path, str(error)) from error
     if hashlib.sha256(raw).hexdigest() != manifest.index_sha256:
-        raise damaged_store(path, f"{INDEX} does not have its checksum")
+        raise damaged_store(path, f"{INDEX} does not match its checksum")
     if size != manifest.size:
         raise damaged_store(path, f"{IMAGES} has {size} bytes instead of {manifest.size}")
     index = np.frombuffer(raw, dtype=RECORD)
     return index[np.argsort(index["row"], kind="stable")]
 
 
-def write_manifest(path: Path, manifest: Manifest) -> None:
-    """Write the manifest into ``path``."""
-    with replacing(path / MANIFEST) as temporary:
+def write_manifest(path: Path, manifest: StoreManifest) -> None:
+    """Write the manifest of the store at ``path``."""
+    with atomic_write(path / MANIFEST) as temporary:
         temporary.write_text(json.dumps(asdict(manifest), indent=1), encoding="utf-8")
 
 
-def damaged_store(path: Path, what: str) -> RunError:
-    """The error that names a store that cannot be used, and why."""
-    return RunError(f"the image store {path} is damaged: {what}; delete it and prepare it again")
+def damaged_store(path: Path, problem: str) -> RunError:
+    """Return the error for a damaged store at ``path``."""
+    return RunError(f"the image store {path} is damaged: {problem}; delete it and prepare it again")

@@ -1,4 +1,4 @@
-"""Reading from a store."""
+"""Images read from a store."""
 
 from __future__ import annotations
 
@@ -14,17 +14,24 @@ import torch
 from torch import Tensor
 
 from levelfield.data._dataset import Rows
-from levelfield.data.store._format import IMAGES, Records, damaged_store, read_index, read_manifest, sizes
+from levelfield.data.store._format import (
+    IMAGES,
+    Records,
+    damaged_store,
+    image_bytes,
+    read_index,
+    read_manifest,
+)
 
 
 class PackedImages:
-    """The images of a store, or some of them; reading one is a copy out of the page cache.
+    """Images of a store, or a selection of them; reading an image copies it from the page cache.
 
-    The object holds the places of its own images and reads nothing else: a selection of development rows has
-    no pixel of a test image in memory, and no number that leads to one. That keeps code from reading them by
-    mistake. It is no lock: code that opens the store's file by its path reads what it likes.
+    The object knows the offsets of its own images only. A selection of development rows holds no pixel and no
+    offset of a test image, which prevents reading one by mistake. It is not access control: code that opens
+    the store's file by its path can read everything.
 
-    It can be sent to another process: only the path and the index travel, the file is opened anew.
+    The object can be pickled: only the path and the index are sent, and the file is opened again.
     """
 
     def __init__(self, file: Path, index: Records) -> None:
@@ -32,32 +39,31 @@ class PackedImages:
         self._index = index
         self._offsets = index["offset"].astype(np.int64)
         self._shapes = np.stack([index[side] for side in ("height", "width", "channels")], axis=1)
-        self._sizes = sizes(index)
+        self._sizes = image_bytes(index)
         self._descriptor: int | None = None
 
     @classmethod
     def open(cls, path: Path) -> PackedImages:
-        """All images of the finished store at ``path``, in order of rows."""
+        """Return all images of the finished store at ``path``, in order of rows."""
         return cls(path / IMAGES, read_index(path, read_manifest(path)))
 
     def __len__(self) -> int:
         return len(self._index)
 
     def read(self, row: int) -> Tensor:
-        """Image ``row`` as a uint8 tensor of shape C x H x W.
+        """Return image ``row`` as a uint8 tensor of shape C x H x W.
 
-        It is the caller's own copy. In memory the channels of a pixel lie side by side, which is what the
-        fast resampling of the transforms wants.
+        The tensor is a copy. It is channels-last in memory, as fast resampling needs it.
         """
         pixels = self._read_pixels(row).reshape(self._shapes[row])
         return torch.from_numpy(pixels).permute(2, 0, 1)
 
     def select(self, rows: Rows) -> PackedImages:
-        """Just these images, in this order."""
+        """Return the images of these rows, in this order."""
         return PackedImages(self._file, self._index[rows])
 
-    def damaged(self) -> list[int]:
-        """The images whose pixels no longer have their checksum."""
+    def find_damaged(self) -> list[int]:
+        """Return the numbers of the images whose pixels do not match their checksum."""
         crcs = self._index["crc"]
         return [row for row in range(len(self)) if zlib.crc32(self._read_pixels(row).data) != crcs[row]]
 
@@ -87,7 +93,7 @@ class PackedImages:
 
 
 def _read_at(descriptor: int, buffer: memoryview, offset: int) -> int:
-    """Fill ``buffer`` with the bytes at ``offset``, safely from several threads; how many there were."""
+    """Read bytes at ``offset`` into ``buffer`` and return their number; thread-safe where preadv exists."""
     if hasattr(os, "preadv"):
         return os.preadv(descriptor, [buffer], offset)
     with open(descriptor, "rb", buffering=0, closefd=False) as stream:  # Windows

@@ -1,9 +1,9 @@
-"""Transforms by name: from decoded images of any size to one batch that a trunk takes.
+"""Transforms: decoded images of any size to one batch for a trunk.
 
-A transform is called with images (a sequence of uint8 tensors C x H x W) and a generator, and gives one
-uint8 tensor B x C x h x w. It never normalises: mean, standard deviation and channel order belong to the
-weights, so the trunk applies them. It never touches the global random state, and its result depends on the
-images and on the state of the generator alone.
+A transform is called with images (a sequence of uint8 tensors C x H x W) and a generator. It returns one
+uint8 tensor B x C x h x w. It does not normalize: the trunk applies mean, standard deviation and channel
+order, because they belong to the weights. It does not use the global random state: the result depends only on
+the images and the state of the generator.
 """
 
 from __future__ import annotations
@@ -15,34 +15,32 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from levelfield.registry import Card, Registry
+from levelfield.core.registry import Card, Registry
 
 __all__ = ["Transform", "TransformCard", "create", "register", "registry"]
 
 
 class Transform(Protocol):
-    """Makes one batch out of decoded images."""
+    """Function from decoded images to one batch."""
 
     def __call__(self, images: Sequence[Tensor], generator: torch.Generator) -> Tensor:
-        """The images (uint8, C x H x W each) as one uint8 tensor of shape B x C x h x w."""
+        """Return the images (uint8, C x H x W each) as one uint8 tensor of shape B x C x h x w."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class TransformCard(Card):
-    """A transform's card; ``size`` is the side of its output, None where it keeps the images' own."""
+    """Card of a transform; ``size`` is the side of its output in pixels, None if images keep their size."""
 
     size: int | None = None
 
 
-registry: Registry[TransformCard] = Registry(
-    "transform", TransformCard, package=__name__, supplied=("train",)
-)
+registry = Registry("transform", TransformCard, package=__name__, supplied=("train",))
 register = registry.register
 
 
 def create(name: str, /, *, train: bool, **options: Any) -> Transform:
-    """The transform called ``name``, or, with ``train=False``, its evaluation twin.
+    """Return the training transform called ``name``, or its evaluation transform if ``train`` is False.
 
     Example:
         >>> stack = create("none", train=True)

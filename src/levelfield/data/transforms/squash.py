@@ -1,4 +1,4 @@
-"""Whole images, squeezed into a square, and RandAugment."""
+"""Whole images resized to a square, with RandAugment."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import torch
 from torch import Tensor
 from torchvision.transforms import InterpolationMode, v2
 
+from levelfield.core.errors import UsageError
+from levelfield.core.options import ImageSize
 from levelfield.data.transforms import register
 from levelfield.data.transforms._crop import check_images
-from levelfield.errors import UsageError
-from levelfield.options import ImageSize
 
 
 @dataclass(frozen=True, kw_only=True)
 class Squash:
-    """A transform that squeezes whole images into squares and then distorts them at random.
+    """Transform that resizes whole images to squares, then applies RandAugment.
 
     Attributes:
-        size: Side of the output.
-        operations: How many random operations of RandAugment each image goes through; 0 for evaluation.
+        size: Side of the output, in pixels.
+        operations: Number of RandAugment operations per image; 0 for evaluation.
     """
 
     size: int
@@ -29,15 +29,15 @@ class Squash:
 
     def __post_init__(self) -> None:
         if self.operations < 0:
-            raise UsageError(f"RandAugment needs operations >= 0, got {self.operations}")
+            raise UsageError(f"operations is {self.operations}; RandAugment needs 0 or more")
 
     def __call__(self, images: Sequence[Tensor], generator: torch.Generator) -> Tensor:
-        """One uint8 batch B x C x size x size out of uint8 images C x H x W."""
+        """Return uint8 images C x H x W as one uint8 batch B x C x size x size."""
         check_images(images)
         squares = [v2.functional.resize(image, [self.size, self.size], antialias=True) for image in images]
         if self.operations:
             distort = v2.RandAugment(self.operations, interpolation=InterpolationMode.BILINEAR)
-            with torch.random.fork_rng(devices=[]):  # torchvision's draws from the global generator
+            with torch.random.fork_rng(devices=[]):  # torchvision draws from the global generator
                 torch.manual_seed(int(torch.randint(2**62, (1,), generator=generator)))
                 squares = [distort(square) for square in squares]
         return torch.stack(squares)
@@ -45,7 +45,7 @@ class Squash:
 
 @register("squash", size=224, paper="All You Need to Know About Training Image Retrieval Models", year=2025)
 def squash(*, train: bool, size: ImageSize = 224, operations: int = 3) -> Squash:
-    """Berton, Musgrave and Masone: the whole image as a square, three operations of RandAugment.
+    """Berton, Musgrave and Masone: the whole image resized to a square, three RandAugment operations.
 
     Example:
         >>> square = squash(train=False, size=4)

@@ -1,55 +1,73 @@
-"""Synthesis: samples, classes or pairs that are not in the batch but made from it, for a loss to work on too.
+"""Synthesis: synthetic samples, classes or pairs that are made from a batch and added to the loss.
 
-A synthesis is handed a batch and a function that gives the loss of any batch, its own made-up ones included.
-It is one file with a card; ``Method`` lets a recipe name one of them.
+A synthesis receives a batch and a function that computes the loss of any batch. Each is a class in its own
+file, with a card; ``Method`` lets a recipe name one of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Tuples
+from levelfield.core.geometry import MinedTuples
+from levelfield.core.lazy import lazy_exports
+from levelfield.core.registry import Card, Registry
 from levelfield.losses._module import Loss
-from levelfield.registry import Card, Registry
 
-__all__ = ["LossOf", "Samples", "Synthesis", "SynthesisCard", "create", "register", "registry"]
+if TYPE_CHECKING:
+    from levelfield.losses.synthesis.memvir import MemVir
+    from levelfield.losses.synthesis.metrix import Metrix
+    from levelfield.losses.synthesis.proxy_synthesis import ProxySynthesis
+
+__all__ = [
+    "LossFunction",
+    "LossInputs",
+    "MemVir",
+    "Metrix",
+    "ProxySynthesis",
+    "Synthesis",
+    "SynthesisCard",
+    "create",
+    "register",
+    "registry",
+]
 
 
 @dataclass(frozen=True)
-class Samples:
-    """What a loss can be computed on.
+class LossInputs:
+    """Inputs of a loss.
 
     Attributes:
         embeddings: N x D.
         labels: N.
         proxies: C x D; None if the loss has none.
-        tuples: The pairs or triplets that count; None leaves them to the miner, or means all.
+        tuples: Pairs or triplets to use; None means those of the miner, or all without a miner.
     """
 
     embeddings: Tensor
     labels: Tensor
     proxies: Tensor | None = None
-    tuples: Tuples | None = None
+    tuples: MinedTuples | None = None
 
 
-LossOf: TypeAlias = Callable[[Samples], Tensor]
+LossFunction: TypeAlias = Callable[[LossInputs], Tensor]
+"""Function from inputs to a scalar loss."""
 
 
 class Synthesis(Loss):
-    """Base of the syntheses; each implements ``forward``."""
+    """Base class of the syntheses; subclasses implement ``forward``."""
 
-    def forward(self, batch: Samples, loss_of: LossOf, *, generator: torch.Generator) -> Tensor:
-        """The loss of a batch, with what is made from it.
+    def forward(self, batch: LossInputs, loss_fn: LossFunction, *, generator: torch.Generator) -> Tensor:
+        """Return the loss of a batch and the synthetic samples made from it.
 
         Args:
             batch: The samples, with the loss's proxies if it has any.
-            loss_of: The loss, a scalar, of any samples.
-            generator: Of everything random; on the CPU.
+            loss_fn: Function that returns the scalar loss of any inputs.
+            generator: CPU generator of all random numbers.
         """
         raise NotImplementedError
 
@@ -59,21 +77,33 @@ class SynthesisCard(Card):
     """A synthesis's card.
 
     Attributes:
-        needs: What the loss must work on: "proxies", one for each class, or "pairs".
-        losses: The losses it is defined for; empty means all that have what it needs.
-        amount: Which option ``synthesis.NAME`` sets; it turns the synthesis on.
+        needs: Requirement on the loss: "proxies", one per class, or "pairs".
+        losses: Losses it is defined for; empty means all that meet ``needs``.
+        amount: Option that ``synthesis.NAME`` sets, which turns the synthesis on.
+        recorded: Options that are always part of a run's identity, because their default has changed.
     """
 
     needs: Literal["proxies", "pairs"]
     losses: tuple[str, ...] = ()
     amount: str
+    recorded: tuple[str, ...] = ()
 
 
-registry: Registry[SynthesisCard] = Registry("synthesis", SynthesisCard, package=__name__)
+registry = Registry("synthesis", SynthesisCard, package=__name__)
 register = registry.register
 
 
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "levelfield.losses.synthesis.memvir": ("MemVir",),
+        "levelfield.losses.synthesis.metrix": ("Metrix",),
+        "levelfield.losses.synthesis.proxy_synthesis": ("ProxySynthesis",),
+    },
+)
+
+
 def create(name: str, /, **options: Any) -> Synthesis:
-    """The synthesis called ``name``, e.g. ``create("proxy_synthesis", ratio=1.0)``."""
+    """Return the synthesis called ``name``, e.g. ``create("proxy_synthesis", ratio=1.0)``."""
     made: Synthesis = registry.create(name, **options)
     return made

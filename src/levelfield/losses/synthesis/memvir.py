@@ -1,4 +1,4 @@
-"""MemVir: the samples and proxies of past steps as classes of their own."""
+"""MemVir: samples and proxies of past steps as virtual classes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from levelfield.errors import UsageError
-from levelfield.losses.synthesis import LossOf, Samples, Synthesis, register
+from levelfield.core.errors import UsageError
+from levelfield.losses.synthesis import LossFunction, LossInputs, Synthesis, register
 
 
 @register(
@@ -20,47 +20,47 @@ from levelfield.losses.synthesis import LossOf, Samples, Synthesis, register
     amount="steps",
 )
 class MemVir(Synthesis):
-    """Past batches with past proxies are virtual classes: C more for each step that is remembered.
+    """Add past batches with past proxies as virtual classes: C more for each remembered step.
 
-    The batch is joined by those of ``steps`` past steps, ``gap`` steps lying between one and the next, each
-    with the proxies as they were then; a class of a past step is another class than the same class now. No
-    gradient reaches what is remembered. All of ``steps * (gap + 1)`` batches are kept, with all proxies.
+    The batches of ``steps`` past steps are added, with ``gap`` steps between them, each with the proxies of
+    its step. A class of a past step is a different class from the same class now. Remembered tensors get no
+    gradient. ``steps * (gap + 1)`` batches are kept, with all proxies.
 
-    The paper begins after some epochs of warm-up, here counted in steps. Its README uses 45 steps with a gap
+    The paper starts after some epochs of warm-up, here counted in steps. Its README uses 45 steps with a gap
     of 10 on Cars196.
 
     Example:
-        >>> batch = Samples(torch.eye(2), torch.tensor([0, 1]), torch.eye(2))
+        >>> batch = LossInputs(torch.eye(2), torch.tensor([0, 1]), torch.eye(2))
         >>> memory = MemVir(steps=1, gap=0)
         >>> [memory(batch, lambda made: made.labels, generator=torch.Generator()).tolist() for _ in range(2)]
         [[0, 1], [0, 1, 2, 3]]
     """
 
     steps: Annotated[int, Field(ge=1, le=10_000)] = 45
-    """How many past steps take part (N in the paper)."""
+    """Number of past steps to use (N in the paper)."""
     gap: Annotated[int, Field(ge=0, le=10_000)] = 10
-    """How many steps are passed over between two of them (M in the paper)."""
+    """Number of steps skipped between two of them (M in the paper)."""
     start: Annotated[int, Field(ge=0)] = 0
-    """The first step that is remembered."""
+    """First step to remember."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._seen = 0
-        self._past: list[tuple[Tensor, Tensor, Tensor]] = []  # the latest first
+        self._past: list[tuple[Tensor, Tensor, Tensor]] = []  # latest first
 
-    def forward(self, batch: Samples, loss_of: LossOf, *, generator: torch.Generator) -> Tensor:
-        """The loss of the batch and the remembered ones, each among its own proxies and all others."""
+    def forward(self, batch: LossInputs, loss_fn: LossFunction, *, generator: torch.Generator) -> Tensor:
+        """Return the loss of the batch and the remembered batches, over all their proxies."""
         assert batch.proxies is not None
         parts = [(batch.embeddings, batch.labels, batch.proxies), *self._past[self.gap :: self.gap + 1]]
         classes = len(batch.proxies)
-        made = Samples(
+        made = LossInputs(
             torch.cat([embeddings.to(batch.embeddings) for embeddings, _, _ in parts]),
             torch.cat(
                 [labels.to(batch.labels) + number * classes for number, (_, labels, _) in enumerate(parts)]
             ),
             torch.cat([proxies.to(batch.proxies) for _, _, proxies in parts]),
         )
-        value = loss_of(made)
+        value = loss_fn(made)
         if self._seen >= self.start:
             now = batch.embeddings.detach(), batch.labels, batch.proxies.detach().clone()
             self._past = [now, *self._past][: self.steps * (self.gap + 1)]
@@ -68,11 +68,11 @@ class MemVir(Synthesis):
         return value
 
     def get_extra_state(self) -> dict[str, object]:
-        """For the state dict: what is remembered."""
+        """Return the memory, for the state dict."""
         return {"seen": self._seen, "past": [list(step) for step in self._past]}
 
     def set_extra_state(self, state: object) -> None:
-        """Take over what :meth:`get_extra_state` gave."""
+        """Restore the memory from :meth:`get_extra_state`."""
         if not isinstance(state, dict):
             raise UsageError("memvir: this is not the state of a memory; resume with the same method")
         self._seen = int(state["seen"])

@@ -1,4 +1,4 @@
-"""Proxy Synthesis: classes between classes, with samples between samples."""
+"""Proxy Synthesis: synthetic classes from blended samples and blended proxies."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from levelfield.geometry import unit
-from levelfield.losses.synthesis import LossOf, Samples, Synthesis, register
-from levelfield.options import Positive
-from levelfield.seeds import beta, circle
+from levelfield.core.geometry import l2_normalize
+from levelfield.core.options import Positive
+from levelfield.core.seeds import random_derangement, sample_beta
+from levelfield.losses.synthesis import LossFunction, LossInputs, Synthesis, register
 
 
 @register(
@@ -22,15 +22,15 @@ from levelfield.seeds import beta, circle
     amount="ratio",
 )
 class ProxySynthesis(Synthesis):
-    """Blend samples of two classes, blend their proxies alike, and call it a sample of a new class.
+    """Blend samples of two classes and their proxies into samples and proxies of new classes.
 
-    ``w x + (1 - w) x'`` and ``w p + (1 - w) p'`` of unit vectors, with one w from Beta(alpha, alpha) for the
-    batch; embeddings and proxies are the loss's as they are, with the blends behind. Partners follow each
-    other in a random circle, where the authors take the order of the batch and ask that neighbours be of
-    two classes; a sample whose partner is of its own class is left out here.
+    ``w x + (1 - w) x'`` and ``w p + (1 - w) p'`` of unit vectors, with one w from Beta(alpha, alpha) per
+    batch. The blends are appended to the embeddings and proxies. Partners are neighbors in a random circle.
+    The authors use the order of the batch and require neighbors of two classes; here a sample whose partner
+    is of its own class is left out.
 
     Example:
-        >>> batch = Samples(torch.eye(2), torch.tensor([0, 1]), torch.eye(2))
+        >>> batch = LossInputs(torch.eye(2), torch.tensor([0, 1]), torch.eye(2))
         >>> def shapes(made): return torch.tensor([len(made.embeddings), len(made.proxies), made.labels[-1]])
         >>> ProxySynthesis(ratio=1.0)(batch, shapes, generator=torch.Generator())
         tensor([4, 4, 3])
@@ -39,22 +39,22 @@ class ProxySynthesis(Synthesis):
     ratio: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Synthetic samples for each sample of the batch (mu in the paper)."""
     alpha: Positive = 0.4
-    """Of the Beta distribution: small ones keep a blend near one of the two."""
+    """Parameter of the Beta distribution; small values keep a blend close to one of the two."""
 
-    def forward(self, batch: Samples, loss_of: LossOf, *, generator: torch.Generator) -> Tensor:
-        """The loss of the samples and the blends among all proxies and the blended ones."""
+    def forward(self, batch: LossInputs, loss_fn: LossFunction, *, generator: torch.Generator) -> Tensor:
+        """Return the loss of the samples and blends over the proxies and blended proxies."""
         assert batch.proxies is not None
-        partner = circle(len(batch.labels), generator=generator).to(batch.labels.device)
-        share = beta(self.alpha, self.alpha, generator=generator)
-        samples, proxies = unit(batch.embeddings), unit(batch.proxies)
+        partner = random_derangement(len(batch.labels), generator=generator).to(batch.labels.device)
+        share = sample_beta(self.alpha, self.alpha, generator=generator)
+        samples, proxies = l2_normalize(batch.embeddings), l2_normalize(batch.proxies)
         differ = (batch.labels != batch.labels[partner]).nonzero().squeeze(1)
         chosen = differ[: int(self.ratio * len(batch.labels))]
         other = partner[chosen]
         first, second = proxies[batch.labels[chosen]], proxies[batch.labels[other]]
         new = torch.arange(len(chosen), device=batch.labels.device) + len(proxies)
-        made = Samples(
-            torch.cat([samples, unit(share * samples[chosen] + (1 - share) * samples[other])]),
+        made = LossInputs(
+            torch.cat([samples, l2_normalize(share * samples[chosen] + (1 - share) * samples[other])]),
             torch.cat([batch.labels, new]),
-            torch.cat([proxies, unit(share * first + (1 - share) * second)]),
+            torch.cat([proxies, l2_normalize(share * first + (1 - share) * second)]),
         )
-        return loss_of(made)
+        return loss_fn(made)

@@ -1,6 +1,6 @@
 "use strict";
-// What pages do: sort tables, draw charts when they are looked at, show the gallery. Nothing is loaded from
-// elsewhere. Text of records only ever becomes text (textContent), never HTML.
+// Script of all pages: sort tables, draw charts when they become visible, show the gallery. It loads nothing from
+// other hosts. Text from records is inserted as text (textContent), never as HTML.
 (() => {
   const data = (element) => JSON.parse(element.textContent);
   const make = (tag, name, text) => {
@@ -49,10 +49,9 @@
     });
   }
 
-  // <div data-filters="table"> holds inputs, whose words a row must hold, and selects, which name the text of
-  // one column (data-column) or of any.
-  // What a list of other names says, a filter does not ask for.
-  const words = (row) => [...row.cells].map((cell) => (cell.querySelector("details") ? "" : cell.textContent))
+  // <div data-filters="table"> has inputs and selects. A row must contain the text of each input, and the value of
+  // each select: in one column (data-column) or in any. Text inside <details> is not searched.
+  const rowText = (row) => [...row.cells].map((cell) => (cell.querySelector("details") ? "" : cell.textContent))
     .join(" ").toLowerCase();
 
   function filterAll() {
@@ -62,7 +61,7 @@
         row.hidden = !controls.every((control) => {
           const column = control.dataset.column;
           if (column !== undefined) return row.cells[column].textContent.trim() === control.value;
-          return words(row).includes(control.value.toLowerCase());
+          return rowText(row).includes(control.value.toLowerCase());
         });
       });
     });
@@ -74,20 +73,20 @@
 
   function theme() {
     const style = getComputedStyle(document.documentElement);
-    const colour = (name) => style.getPropertyValue(name).trim();
+    const color = (name) => style.getPropertyValue(name).trim();
     const axis = {
-      automargin: true, gridcolor: colour("--line"), zerolinecolor: colour("--line"), linecolor: colour("--soft"),
+      automargin: true, gridcolor: color("--line"), zerolinecolor: color("--line"), linecolor: color("--soft"),
     };
     return {
       layout: {
         xaxis: axis, yaxis: axis, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-        font: { family: "system-ui, sans-serif", size: 13, color: colour("--ink") },
+        font: { family: "system-ui, sans-serif", size: 13, color: color("--ink") },
         hoverlabel: { align: "left" },
       },
     };
   }
 
-  // A legend of many names below a chart takes room that the chart would lose: it gets room of its own.
+  // Make the chart higher if the legend below it has many names.
   function layoutOf(chart, canvas) {
     const layout = { ...chart.layout, template: theme(), uirevision: "kept" };
     const names = chart.data.filter((trace) => trace.showlegend !== false).map((trace) => trace.name || "");
@@ -106,15 +105,15 @@
     figure.drawn = true;
     const chart = data(figure.querySelector("script"));
     const canvas = figure.querySelector("div");
-    const config = { displaylogo: false, responsive: true };
+    const config = { displaylogo: false, responsive: true, displayModeBar: false };
     window.Plotly.newPlot(canvas, chart.data, layoutOf(chart, canvas), config).then(() => {
       figure.dataset.drawn = "yes";
-      if (chart.pictures) pictureOnHover(canvas, chart.pictures);
+      if (chart.images) showImageOnHover(canvas, chart.images);
     });
   }
 
-  // A chart that is drawn goes on in the place of a newer one, with its zoom and what its legend hides.
-  function goOn(old, figure) {
+  // Keep a drawn chart when the page updates: move it to its new place with its zoom and hidden traces.
+  function moveChart(old, figure) {
     if (!old.drawn || old.dataset.drawn !== "yes") return;
     const chart = data(figure.querySelector("script"));
     const canvas = old.querySelector("div");
@@ -138,25 +137,26 @@
     });
   });
   addEventListener("beforeprint", () => {
+    document.querySelectorAll("details.section").forEach((part) => { part.open = true; });
     document.querySelectorAll("figure.plot").forEach(draw);
-    document.querySelectorAll("img[data-row]").forEach((image) => { image.src = picture(image.dataset.row); });
+    document.querySelectorAll("img[data-row]").forEach((image) => { image.src = imageUrl(image.dataset.row); });
   });
 
-  // Pictures
+  // Images
 
-  let pictures = null;
-  function picture(row) {
-    if (pictures === null) {
-      const element = document.getElementById("pictures");
-      pictures = element ? data(element) : {};
+  let images = null;
+  function imageUrl(row) {
+    if (images === null) {
+      const element = document.getElementById("images");
+      images = element ? data(element) : {};
     }
-    return pictures[row] ? "data:image/webp;base64," + pictures[row] : null;
+    return images[row] ? "data:image/webp;base64," + images[row] : null;
   }
 
   const lazy = new IntersectionObserver(
     (entries) => entries.filter((entry) => entry.isIntersecting).forEach((entry) => {
       lazy.unobserve(entry.target);
-      entry.target.src = picture(entry.target.dataset.row);
+      entry.target.src = imageUrl(entry.target.dataset.row);
     }),
     { rootMargin: "600px" },
   );
@@ -164,7 +164,7 @@
   function tile(row, name, kind) {
     const box = make("span", "tile " + kind);
     box.title = name;
-    if (picture(row)) {
+    if (imageUrl(row)) {
       const image = make("img");
       image.alt = name;
       image.dataset.row = row;
@@ -176,8 +176,8 @@
     return box;
   }
 
-  function pictureOnHover(canvas, rows) {
-    const box = make("div", "hover-picture");
+  function showImageOnHover(canvas, rows) {
+    const box = make("div", "hover-image");
     box.hidden = true;
     const [image, words] = [make("img"), make("div")];
     image.alt = "";
@@ -186,7 +186,7 @@
     canvas.on("plotly_hover", (event) => {
       const point = event.points[0];
       const trace = rows[point.curveNumber];
-      const found = picture("map." + trace.rows[point.pointIndex]);
+      const found = imageUrl("map." + trace.rows[point.pointIndex]);
       image.hidden = !found;
       if (found) image.src = found;
       words.textContent = trace.name;
@@ -197,8 +197,8 @@
     canvas.on("plotly_unhover", () => { box.hidden = true; });
   }
 
-  const FIRST = 6; // queries that are shown before somebody asks for more
-  const REASONS = { random: "drawn at random", hardest: "hardest for all methods", differs: "methods differ most" };
+  const FIRST = 6; // queries shown before "show more"
+  const REASONS = { random: "random", hardest: "hardest for all methods", differs: "methods differ most" };
 
   function gallery(root) {
     const shown = data(root.querySelector("script"));
@@ -208,24 +208,24 @@
     const more = make("button", "plain");
     more.type = "button";
     let limit = FIRST;
-    function shownFor(query, who) {
-      if (method.value === "*") return shown.few.includes(who) || (query.between || []).includes(who);
-      return !method.value || who === method.value;
+    function isShown(query, name) {
+      if (method.value === "*") return shown.few.includes(name) || (query.between || []).includes(name);
+      return !method.value || name === method.value;
     }
     function render() {
       list.replaceChildren();
       const chosen = shown.queries.filter((query) => !why.value || query.why === why.value);
       more.hidden = chosen.length <= limit;
-      more.textContent = `Show the other ${chosen.length - limit} queries`;
+      more.textContent = `Show ${chosen.length - limit} more queries`;
       for (const query of chosen.slice(0, limit)) {
         const card = make("div", "query");
         const head = make("div");
         head.append(tile(query.row, name(query.row), "large"), make("p", "", name(query.row)));
-        const reason = query.between ? `${query.between[0]} does best, ${query.between[1]} worst` : "";
+        const reason = query.between ? `best: ${query.between[0]}, worst: ${query.between[1]}` : "";
         head.append(make("p", "lead", [REASONS[query.why], reason].filter(Boolean).join(": ")));
         const answers = make("div", "answers");
-        for (const [who, found] of Object.entries(shown.methods)) {
-          if (!shownFor(query, who)) continue;
+        for (const [methodName, found] of Object.entries(shown.methods)) {
+          if (!isShown(query, methodName)) continue;
           const strip = make("div", "strip");
           for (const [row, similarity] of found[query.row]) {
             const right = shown.labels[row] === shown.labels[query.row];
@@ -234,7 +234,7 @@
             box.append(make("b", "", right ? "✓" : "✗"));
             strip.append(box);
           }
-          answers.append(make("span", "", who), strip);
+          answers.append(make("span", "", methodName), strip);
         }
         card.append(head, answers);
         list.append(card);
@@ -246,7 +246,31 @@
     render();
   }
 
+  // <button data-copy="id">: copy the text of a hidden block.
+  function copyButton(button) {
+    const words = button.textContent;
+    button.addEventListener("click", async () => {
+      const text = data(document.getElementById(button.dataset.copy));
+      try {
+        await navigator.clipboard.writeText(text);
+        button.textContent = "Copied";
+      } catch {
+        const area = make("textarea");
+        area.value = text;
+        document.body.append(area);
+        area.select();
+        button.textContent = document.execCommand("copy") ? "Copied" : "Copy failed";
+        area.remove();
+      }
+      button.addEventListener("blur", () => { button.textContent = words; }, { once: true });
+    });
+  }
+
   function enhance(root) {
+    root.querySelectorAll("button[data-copy]:not([data-ready])").forEach((button) => {
+      button.dataset.ready = "yes";
+      copyButton(button);
+    });
     root.querySelectorAll("table.sortable:not([data-ready])").forEach((table) => {
       table.dataset.ready = "yes";
       sortable(table);
@@ -258,6 +282,6 @@
     });
   }
   document.querySelectorAll("[data-filters]").forEach((group) => group.addEventListener("input", filterAll));
-  window.levelfield = { enhance, filterAll, goOn, make };
+  window.levelfield = { enhance, filterAll, moveChart, make };
   enhance(document);
 })();

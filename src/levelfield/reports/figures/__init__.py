@@ -1,22 +1,30 @@
-"""Figures: a chart is plain data, drawn with plotly for pages and with matplotlib for PNG.
+"""Figures: charts are plain data, drawn with plotly for pages and with matplotlib for PNG.
 
-A figure of an experiment is a function that is registered here; ``levelfield report --figures`` draws all of
-them.
+A figure of an experiment is a registered function. ``levelfield report --figures`` draws all of them.
 """
 
-from levelfield.reports.figures._registry import FigureCard, charts_of, register, registry
+from levelfield.reports.figures._registry import FigureCard, build_charts, register, registry
 from levelfield.reports.figures.charts import (
     Axis,
     Bar,
     BarChart,
     Chart,
     ContourChart,
+    IntervalChart,
+    IntervalRow,
     MatrixChart,
     Panel,
     PanelChart,
     Trace,
 )
-from levelfield.reports.figures.files import interactive, still, svg_text, write_chart, write_png, write_svg
+from levelfield.reports.figures.files import (
+    svg_text,
+    to_matplotlib,
+    to_plotly,
+    write_chart,
+    write_png,
+    write_svg,
+)
 
 __all__ = [
     "Axis",
@@ -25,16 +33,18 @@ __all__ = [
     "Chart",
     "ContourChart",
     "FigureCard",
+    "IntervalChart",
+    "IntervalRow",
     "MatrixChart",
     "Panel",
     "PanelChart",
     "Trace",
-    "charts_of",
-    "interactive",
+    "build_charts",
     "register",
     "registry",
-    "still",
     "svg_text",
+    "to_matplotlib",
+    "to_plotly",
     "write_chart",
     "write_png",
     "write_svg",

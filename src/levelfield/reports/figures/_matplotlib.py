@@ -1,4 +1,4 @@
-"""Charts drawn with matplotlib, for PNG."""
+"""Drawing of charts with matplotlib, for PNG."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from levelfield.reports.figures.charts import (
     BarChart,
     Chart,
     ContourChart,
+    IntervalChart,
     MatrixChart,
     PanelChart,
     Trace,
-    colour,
+    color,
 )
 
 LINES = {"points": "none", "dotted": ":"}
@@ -25,7 +26,7 @@ MARKERS = {"dot": "o", "ring": "o", "cross": "x"}
 
 
 def draw_matplotlib(chart: Chart) -> Figure:
-    """Any chart as a matplotlib figure."""
+    """Draw a chart as a matplotlib figure."""
     match chart:
         case PanelChart():
             return _panels(chart)
@@ -35,6 +36,8 @@ def draw_matplotlib(chart: Chart) -> Figure:
             return _matrix(chart)
         case ContourChart():
             return _contour(chart)
+        case IntervalChart():
+            return _intervals(chart)
 
 
 def _panels(chart: PanelChart) -> Figure:
@@ -53,22 +56,22 @@ def _panels(chart: PanelChart) -> Figure:
         axes.set_title(panel.title, fontsize=10)
         axes.grid(alpha=0.3)
     figure.suptitle(chart.title, fontsize=11)
-    names = {trace.name for panel in chart.panels for trace in panel.traces if not trace.quiet}
+    names = {trace.name for panel in chart.panels for trace in panel.traces if not trace.hide_legend}
     if names:
         figure.legend(loc="outside lower center", ncols=min(5, len(names)), fontsize=8)
     return figure
 
 
 def _trace(axes: Axes, trace: Trace, *, in_legend: bool) -> None:
-    paint = colour(trace.colour)
+    paint = color(trace.color)
     options: dict[str, Any] = {"drawstyle": "steps-post"} if trace.kind == "steps" else {}
     if trace.kind in ("points", "joined"):
-        inside = "none" if trace.again or trace.marker == "ring" else paint
+        inside = "none" if trace.color_repeats or trace.marker == "ring" else paint
         options |= {"marker": MARKERS[trace.marker], "ms": 5, "mfc": inside}
     axes.plot(
         trace.x,
         trace.y,
-        ls=LINES.get(trace.kind, "--" if trace.again else "-"),
+        ls=LINES.get(trace.kind, "--" if trace.color_repeats else "-"),
         lw=1.4,
         color=paint,
         label=trace.name if in_legend else None,
@@ -84,7 +87,7 @@ def _label(axes: Axes, side: str, axis: Axis) -> None:
         axes.set_xscale("log") if side == "x" else axes.set_yscale("log")
     if axis.ticks:
         part.set_ticks(range(len(axis.ticks)), list(axis.ticks))
-    if axis.whole:
+    if axis.integer_ticks:
         part.set_major_locator(MaxNLocator(integer=True))
 
 
@@ -101,7 +104,7 @@ def _bars(chart: BarChart) -> Figure:
             width,
             yerr=[bar.error or 0.0 for bar in shown] if any(bar.error for bar in shown) else None,
             capsize=2,
-            color=colour(number, name),
+            color=color(number, name),
             label=name,
         )
         axes.bar_label(drawn, [bar.label for bar in shown], fontsize=7, padding=1)
@@ -135,10 +138,26 @@ def _matrix(chart: MatrixChart) -> Figure:
     return figure
 
 
+def _intervals(chart: IntervalChart) -> Figure:
+    figure = Figure(figsize=(7.5, 1.2 + 0.28 * len(chart.rows)), layout="constrained")
+    axes = figure.add_subplot()
+    for place, row in enumerate(chart.rows):
+        axes.errorbar(
+            row.value, place, xerr=row.half_width or 0.0, fmt="o", color=color(row.color), ms=5, capsize=2
+        )
+    names = [f"{row.name} ({row.note})" if row.note else row.name for row in chart.rows]
+    axes.set_yticks(range(len(chart.rows)), names)
+    axes.invert_yaxis()
+    axes.grid(axis="x", alpha=0.3)
+    axes.set_xlabel(chart.x_label)
+    axes.set_title(chart.title, fontsize=11)
+    return figure
+
+
 def _contour(chart: ContourChart) -> Figure:
     figure = Figure(figsize=(7, 5), layout="constrained")
     axes = figure.add_subplot()
-    axes.use_sticky_edges = False  # the outermost trials lie on the border of the surface
+    axes.use_sticky_edges = False  # leave a margin around trials at the border of the surface
     if chart.surface is not None:
         filled = axes.contourf(chart.grid_x, chart.grid_y, chart.surface, levels=12, cmap="Blues")
         figure.colorbar(filled, label=chart.level)

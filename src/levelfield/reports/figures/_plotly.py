@@ -1,4 +1,4 @@
-"""Charts drawn with plotly, for pages."""
+"""Drawing of charts with plotly, for pages."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from levelfield.reports.figures.charts import (
     BarChart,
     Chart,
     ContourChart,
+    IntervalChart,
     MatrixChart,
     PanelChart,
     Trace,
-    colour,
+    color,
 )
 
 MODES = {"points": "markers", "joined": "lines+markers"}
@@ -25,12 +26,12 @@ MARKERS = {"dot": "circle", "ring": "circle-open", "cross": "x-thin-open"}
 
 
 def _text(words: str) -> str:
-    """Words as plotly shows them: it would take some of them for HTML."""
+    """Escape text, because plotly interprets some HTML."""
     return escape(words, quote=False).replace("\n", "<br>")
 
 
 def draw_plotly(chart: Chart) -> go.Figure:
-    """Any chart as a plotly figure in the style of the report."""
+    """Draw a chart as a plotly figure in the style of the report."""
     match chart:
         case PanelChart():
             figure = _panels(chart)
@@ -40,18 +41,26 @@ def draw_plotly(chart: Chart) -> go.Figure:
             figure = _matrix(chart)
         case ContourChart():
             figure = _contour(chart)
+        case IntervalChart():
+            figure = _intervals(chart)
     return figure.update_layout(
         title={"text": _text(chart.title), "font": {"size": 15}, "x": 0.01, "xanchor": "left"},
         template="plotly_white",
         font={"family": "system-ui, sans-serif", "size": 13, "color": "#222"},
-        height=520 if isinstance(chart, MatrixChart | ContourChart) else 400,
+        height=_height(chart),
         margin={"l": 60, "r": 20, "t": 80 if _has_titles(chart) else 50, "b": 50},
         legend=_legend(chart),
     )
 
 
+def _height(chart: Chart) -> int:
+    if isinstance(chart, IntervalChart):
+        return 130 + 24 * len(chart.rows)
+    return 520 if isinstance(chart, MatrixChart | ContourChart) else 400
+
+
 def _legend(chart: Chart) -> dict[str, Any]:
-    """Below the panels; above bars, whose slanted names need the room below."""
+    """Return the legend options: below panels, above bars (their slanted names need the space below)."""
     if isinstance(chart, BarChart):
         return {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0.55, "xanchor": "center"}
     return {"orientation": "h", "y": -0.2, "yanchor": "top"}
@@ -72,8 +81,8 @@ def _panels(chart: PanelChart) -> go.Figure:
     for column, (panel, traces) in enumerate(chart.legend(), start=1):
         for trace, in_legend in traces:
             figure.add_trace(_trace(trace, in_legend=in_legend), row=1, col=column)
-        across = [value for trace in panel.traces for value in trace.x]
-        figure.update_xaxes(**_axis(panel.x, across), row=1, col=column)
+        positions = [value for trace in panel.traces for value in trace.x]
+        figure.update_xaxes(**_axis(panel.x, positions), row=1, col=column)
         own = _axis(panel.y or chart.y)
         if column > 1 and panel.y is None:
             own |= {"title": None}
@@ -84,14 +93,14 @@ def _panels(chart: PanelChart) -> go.Figure:
 
 
 def _trace(trace: Trace, *, in_legend: bool) -> go.Scatter:
-    paint = colour(trace.colour)
+    paint = color(trace.color)
     lines = {
         "color": paint,
         "width": 1.5,
         "shape": "hv" if trace.kind == "steps" else "linear",
-        "dash": "dot" if trace.kind == "dotted" else "dash" if trace.again else "solid",
+        "dash": "dot" if trace.kind == "dotted" else "dash" if trace.color_repeats else "solid",
     }
-    symbol = MARKERS["ring" if trace.again and trace.marker == "dot" else trace.marker]
+    symbol = MARKERS["ring" if trace.color_repeats and trace.marker == "dot" else trace.marker]
     return go.Scatter(
         x=trace.x,
         y=trace.y,
@@ -102,7 +111,7 @@ def _trace(trace: Trace, *, in_legend: bool) -> go.Scatter:
         marker={"color": paint, "size": 8, "symbol": symbol, "line": {"color": paint}},
         line=lines,
         opacity=0.2 if trace.faint else 0.8,
-        hovertext=[_text(remark) for remark in trace.remarks] or None,
+        hovertext=[_text(hover_text) for hover_text in trace.hover_texts] or None,
         hoverinfo="skip" if trace.kind == "steps" else None,
     )
 
@@ -114,9 +123,12 @@ def _axis(axis: Axis, values: Sequence[float] = ()) -> dict[str, Any]:
             "tickvals": list(range(len(axis.ticks))),
             "ticktext": [_text(tick) for tick in axis.ticks],
         }
-    if axis.whole:
+    if axis.integer_ticks:
         span = max(values, default=0.0) - min(values, default=0.0)
-        options |= {"tickformat": "d", "dtick": max(1, round(span / 12))}  # or 1, 1.5, 2 read 1, 2, 2
+        options |= {
+            "tickformat": "d",
+            "dtick": max(1, round(span / 12)),
+        }  # otherwise ticks at 1, 1.5, 2 would be labeled 1, 2, 2
     return options
 
 
@@ -129,9 +141,9 @@ def _bars(chart: BarChart) -> go.Figure:
             x=[_text(group) for group in groups],
             y=[bars[group].value for group in groups],
             error_y=_error_bars([bars[group].error for group in groups]),
-            hovertext=[_text(bars[group].remark) for group in groups],
+            hovertext=[_text(bars[group].hover_text) for group in groups],
             text=[_text(bars[group].label) for group in groups],
-            marker_color=colour(number, name),
+            marker_color=color(number, name),
         )
     return figure.update_layout(
         yaxis_title=_text(chart.y_label),
@@ -164,6 +176,21 @@ def _matrix(chart: MatrixChart) -> go.Figure:
         )
     )
     return figure.update_yaxes(autorange="reversed")
+
+
+def _intervals(chart: IntervalChart) -> go.Figure:
+    figure = go.Figure()
+    for row in chart.rows:
+        figure.add_scatter(
+            x=[row.value],
+            y=[_text(row.name)],
+            error_x={"array": [row.half_width or 0.0], "color": color(row.color)},
+            mode="markers",
+            marker={"color": color(row.color), "size": 9},
+            hovertext=[_text(f"{row.text} {row.note}".strip())],
+            showlegend=False,
+        )
+    return figure.update_xaxes(title=_text(chart.x_label)).update_yaxes(autorange="reversed", automargin=True)
 
 
 def _contour(chart: ContourChart) -> go.Figure:

@@ -1,38 +1,38 @@
-"""The registry of figures: what ``levelfield report --figures`` draws of an experiment."""
+"""Registry of the figures that ``levelfield report --figures`` draws."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from levelfield.compare import Evidence
-from levelfield.registry import Card, Registry
+from levelfield.analysis import Analysis
+from levelfield.core.registry import Card, Registry
 from levelfield.reports.figures.charts import Chart
 
 
 @dataclass(frozen=True, kw_only=True)
 class FigureCard(Card):
-    """A figure's card.
+    """Card of a figure.
 
     Attributes:
-        each_method: Whether the figure is drawn once for every trained method; it then takes the method's
-            :class:`levelfield.compare.Result` as a second argument, and is named ``METHOD-NAME``.
+        each_method: True draws the figure once per trained method, as ``METHOD-NAME``. The function then
+            takes a :class:`levelfield.analysis.MethodResult` as second argument.
     """
 
     each_method: bool = False
 
 
-registry: Registry[FigureCard] = Registry("figure", FigureCard, package="levelfield.reports.figures")
+registry = Registry("figure", FigureCard, package="levelfield.reports.figures")
 register = registry.register
 
 
-def charts_of(evidence: Evidence) -> dict[str, Chart]:
-    """Every registered figure that the records allow, by file name."""
+def build_charts(analysis: Analysis) -> dict[str, Chart]:
+    """Return the charts of all registered figures by file name, without those that lack records."""
     found: dict[str, Chart | None] = {}
     for name in registry.names():
         entry = registry[name]
         if entry.card.each_method:
-            for result in evidence.comparison.trained:
-                found[f"{result.method}-{name}"] = entry.target(evidence, result)
+            for result in analysis.comparison.trained:
+                found[f"{result.method}-{name}"] = entry.target(analysis, result)
         else:
-            found[name] = entry.target(evidence)
+            found[name] = entry.target(analysis)
     return {name: chart for name, chart in found.items() if chart is not None}

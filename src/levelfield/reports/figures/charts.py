@@ -1,4 +1,4 @@
-"""Charts as plain data, apart from what draws them: plotly for pages, matplotlib for PNG."""
+"""Charts as plain data; plotly draws them for pages, matplotlib for PNG."""
 
 from __future__ import annotations
 
@@ -11,73 +11,74 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-COLOURS = (
+COLORS = (
     *("#2a6fbb", "#d1495b", "#3a9679", "#e0a030", "#7a5ea8", "#5b6770", "#c06c9a", "#7f8c2f"),
     *("#00a3c4", "#8c5a2b", "#a3c1e0", "#e59aa4", "#93cbb6", "#c9b3e0", "#f4743b"),
 )
-NAMED_COLOURS = {"papers": "#7f7f7f", "separated": "#9dc3e6", "concatenated": "#2a6fbb"}
+GRAY = -1
+NAMED_COLORS = {"papers": "#7f7f7f", "separated": "#9dc3e6", "concatenated": "#2a6fbb"}
 
 
 @dataclass(frozen=True)
 class Trace:
-    """Points or a line; those of one ``name`` share one entry of the legend.
+    """Points or a line. Traces of one ``name`` share a legend entry.
 
     Attributes:
-        name: What the legend says.
-        x: From left to right (n).
-        y: From bottom to top (n).
+        name: Name in the legend.
+        x: Horizontal positions (n).
+        y: Vertical positions (n).
         kind: "points", "line", "joined" for points on a line, "dotted" for a dotted line, or "steps" for a
             line that holds its value until the next point.
-        colour: Number of the colour; beyond the last one they come again, as rings and dashed lines.
-        remarks: Shown on hover, one per point, of one or more lines; or none.
-        quiet: Not in the legend.
-        marker: What a point looks like: "dot", "ring" or "cross".
-        faint: One of very many: almost transparent.
+        color: Index of the color, or GRAY. Beyond the last color they repeat, with rings and dashed lines.
+        hover_texts: Text on hover for each point, or empty.
+        hide_legend: True leaves the trace out of the legend.
+        marker: Shape of points: "dot", "ring" or "cross".
+        faint: True draws the trace almost transparent.
     """
 
     name: str
     x: tuple[float, ...]
     y: tuple[float, ...]
     kind: Literal["points", "line", "joined", "dotted", "steps"] = "points"
-    colour: int = 0
-    remarks: tuple[str, ...] = ()
-    quiet: bool = False
+    color: int = 0
+    hover_texts: tuple[str, ...] = ()
+    hide_legend: bool = False
     marker: Literal["dot", "ring", "cross"] = "dot"
     faint: bool = False
 
     @property
-    def again(self) -> bool:
-        """Whether another trace has had this colour: it must look different by something else."""
-        return self.colour >= len(COLOURS)
+    def color_repeats(self) -> bool:
+        """True if ``color`` is beyond the last color, so that another trace has the same color."""
+        return self.color >= len(COLORS)
 
 
 @dataclass(frozen=True)
 class Axis:
-    """How one direction is drawn.
+    """Axis of a chart.
 
     Attributes:
-        label: What stands beside it.
-        log: Whether it is logarithmic.
-        ticks: Names of the positions 0, 1, 2, ... of a choice.
-        whole: Whether only whole numbers make sense.
+        label: Label of the axis.
+        log: True for a logarithmic axis.
+        ticks: Names of the positions 0, 1, 2, ... of a categorical axis.
+        integer_ticks: True puts ticks at integers only.
     """
 
     label: str
     log: bool = False
     ticks: tuple[str, ...] = ()
-    whole: bool = False
+    integer_ticks: bool = False
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One field of a chart.
+    """Panel of a chart.
 
     Attributes:
-        x: The horizontal axis.
-        traces: What is drawn, later ones on top.
-        title: Above it.
-        y: A vertical axis of its own; None shares the chart's.
-        square: Whether a step to the right is as long as a step upwards, as on a map.
+        x: Horizontal axis.
+        traces: Traces; later ones are on top.
+        title: Title of the panel.
+        y: Vertical axis; None shares that of the chart.
+        square: True gives both axes the same scale.
     """
 
     x: Axis
@@ -89,38 +90,38 @@ class Panel:
 
 @dataclass(frozen=True)
 class PanelChart:
-    """Panels side by side; those without a vertical axis of their own share ``y``."""
+    """Panels side by side; panels without their own vertical axis share ``y``."""
 
     title: str
     y: Axis
     panels: tuple[Panel, ...]
 
     def legend(self) -> list[tuple[Panel, list[tuple[Trace, bool]]]]:
-        """The panels with their traces, and whether a trace enters the legend: each name once."""
+        """Return the panels with (trace, in legend) pairs; each name is in the legend once."""
         seen: set[str] = set()
         found = []
         for panel in self.panels:
             marked = []
             for trace in panel.traces:
-                marked.append((trace, not trace.quiet and trace.name not in seen))
-                seen |= set() if trace.quiet else {trace.name}
+                marked.append((trace, not trace.hide_legend and trace.name not in seen))
+                seen |= set() if trace.hide_legend else {trace.name}
             found.append((panel, marked))
         return found
 
 
 @dataclass(frozen=True)
 class Bar:
-    """The height of a bar, the half-width of its interval, a word to stand above it, a remark on hover."""
+    """Bar: its height, the half width of its interval, a label above it, and a text on hover."""
 
     value: float
     error: float | None = None
     label: str = ""
-    remark: str = ""
+    hover_text: str = ""
 
 
 @dataclass(frozen=True)
 class BarChart:
-    """Groups of bars: ``series[name][group]``; a bar that is missing leaves a gap."""
+    """Groups of bars: ``series[name][group]``; a missing bar leaves a gap."""
 
     title: str
     y_label: str
@@ -130,7 +131,7 @@ class BarChart:
 
 @dataclass(frozen=True)
 class MatrixChart:
-    """A square table of numbers from -1 to 1; NaN is left blank."""
+    """Square matrix of numbers from -1 to 1; NaN is blank."""
 
     title: str
     names: tuple[str, ...]
@@ -139,18 +140,18 @@ class MatrixChart:
 
 @dataclass(frozen=True)
 class ContourChart:
-    """Scores over two hyperparameters: the points tried, and the surface between them.
+    """Scores over two hyperparameters: the trials, and the surface between them.
 
     Attributes:
-        title: What stands above.
-        x: The horizontal axis.
-        y: The vertical axis.
+        title: Title of the chart.
+        x: Horizontal axis.
+        y: Vertical axis.
         points: x, y and score of each trial (n x 3).
-        grid_x: Where the surface is given (g).
-        grid_y: Where the surface is given (g).
-        surface: Scores (g x g), row by row of ``grid_y``; NaN outside the points; None where the points do
+        grid_x: Horizontal positions of the surface (g).
+        grid_y: Vertical positions of the surface (g).
+        surface: Scores (g x g), a row per value of ``grid_y``, NaN outside the points; None if the points do
             not span a surface.
-        level: What the colours mean.
+        level: Label of the color scale.
     """
 
     title: str
@@ -163,9 +164,45 @@ class ContourChart:
     level: str
 
 
-Chart = PanelChart | BarChart | MatrixChart | ContourChart
+@dataclass(frozen=True)
+class IntervalRow:
+    """Row of an interval chart.
+
+    Attributes:
+        name: Name of the row.
+        value: Position of the dot.
+        half_width: Half width of the interval; None without one.
+        text: Value as text.
+        color: Index of the color; GRAY for a row without a color of its own.
+        note: Text after the value, such as "baseline".
+    """
+
+    name: str
+    value: float
+    half_width: float | None
+    text: str
+    color: int
+    note: str = ""
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Lower and upper end of the interval."""
+        half = self.half_width or 0.0
+        return self.value - half, self.value + half
 
 
-def colour(number: int, name: str = "") -> str:
-    """The colour of a number; some names always have the same."""
-    return NAMED_COLOURS.get(name, COLOURS[number % len(COLOURS)])
+@dataclass(frozen=True)
+class IntervalChart:
+    """Dots with intervals, a row per method, the first row on top."""
+
+    title: str
+    x_label: str
+    rows: tuple[IntervalRow, ...]
+
+
+Chart = PanelChart | BarChart | MatrixChart | ContourChart | IntervalChart
+
+
+def color(number: int, name: str = "") -> str:
+    """Return the color of an index; some names have fixed colors, and GRAY is gray."""
+    return NAMED_COLORS.get(name, "#98a2ad" if number == GRAY else COLORS[number % len(COLORS)])

@@ -1,4 +1,4 @@
-"""Charts as files: a PNG, and an interactive page that needs no network."""
+"""Charts as files: PNG, SVG, and interactive HTML pages that need no network."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def interactive(chart: Chart) -> go.Figure:
-    """A chart as a plotly figure."""
+def to_plotly(chart: Chart) -> go.Figure:
+    """Return a chart as a plotly figure."""
     from levelfield.reports.figures._plotly import draw_plotly
 
     return draw_plotly(chart)
 
 
-def still(chart: Chart) -> Figure:
-    """A chart as a matplotlib figure."""
+def to_matplotlib(chart: Chart) -> Figure:
+    """Return a chart as a matplotlib figure."""
     from levelfield.reports.figures._matplotlib import draw_matplotlib
 
     return draw_matplotlib(chart)
 
 
-def write_chart(chart: Chart, folder: str | Path, name: str) -> tuple[Path, Path]:
-    """Write ``name``.png and ``name``.html into ``folder``; the paths of both.
+def write_chart(chart: Chart, directory: str | Path, name: str) -> tuple[Path, Path]:
+    """Write ``name``.png and ``name``.html into ``directory``; return both paths.
 
-    The pages of a folder share one copy of plotly's script beside them, and load nothing from elsewhere.
+    The pages of a directory share one copy of the plotly script and load nothing from other hosts.
     """
-    png, html = Path(folder) / f"{name}.png", Path(folder) / f"{name}.html"
-    write_png(still(chart), png)
-    write_text(html, interactive(chart).to_html(include_plotlyjs="directory"))
+    png, html = Path(directory) / f"{name}.png", Path(directory) / f"{name}.html"
+    write_png(to_matplotlib(chart), png)
+    write_text(html, to_plotly(chart).to_html(include_plotlyjs="directory"))
     script = html.with_name("plotly.min.js")
     if not script.exists():
         from plotly.offline import get_plotlyjs
@@ -45,7 +45,7 @@ def write_chart(chart: Chart, folder: str | Path, name: str) -> tuple[Path, Path
 
 
 def svg_text(figure: Figure) -> str:
-    """A matplotlib figure as SVG whose text is text, the same every time."""
+    """Return a matplotlib figure as SVG. Text stays text, and the output is reproducible."""
     import matplotlib
 
     buffer = BytesIO()
@@ -55,12 +55,12 @@ def svg_text(figure: Figure) -> str:
 
 
 def write_svg(figure: Figure, path: Path) -> None:
-    """Write a matplotlib figure as SVG so that a reader never sees half of it."""
+    """Write a matplotlib figure as SVG, atomically."""
     write_text(path, svg_text(figure))
 
 
 def write_png(figure: Figure, path: Path) -> None:
-    """Write a matplotlib figure so that a reader never sees half of it."""
+    """Write a matplotlib figure as PNG, atomically."""
     buffer = BytesIO()
     figure.savefig(buffer, format="png", dpi=150)
     write_bytes(path, buffer.getvalue())

@@ -1,7 +1,7 @@
-"""The reality check's Figures 3, 4 and 5, from published tables or from anyone's own.
+"""Figures 3, 4 and 5 of the reality check, from published tables or own results.
 
-Each function takes plain tables, so that records of our own runs can be drawn the same way, and returns a
-chart that :func:`levelfield.reports.figures.write_chart` turns into a PNG and an interactive page.
+Each function takes plain data and returns a chart. :func:`levelfield.reports.figures.write_chart` writes it
+as PNG and as an interactive page.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from levelfield.errors import UsageError
-from levelfield.published import (
-    Point,
+from levelfield.analysis.published import (
+    PublishedPoint,
     claimed,
     claimed_improvements,
     measured,
@@ -19,18 +18,19 @@ from levelfield.published import (
     results,
     years,
 )
+from levelfield.core.errors import UsageError
 from levelfield.reports.figures.charts import Axis, Bar, BarChart, Panel, PanelChart, Trace
 
 DATASETS = {"cub200": "CUB200", "cars196": "Cars196", "sop": "SOP"}
 
 
 def score_bars(scores: Mapping[str, Mapping[str, Bar]], *, title: str, metric: str = "MAP@R") -> BarChart:
-    """Figure 3: a group of bars per method, a bar per setting, with intervals.
+    """Return Figure 3: a group of bars per method, one bar per setting, with intervals.
 
     Args:
         scores: Bars by setting ("separated", "concatenated"), then by method.
-        title: What stands above.
-        metric: Name of the measure, in percent.
+        title: Title of the chart.
+        metric: Label of the metric, in percent.
 
     Example:
         >>> chart = score_bars({"separated": {"triplet": Bar(18.8, 0.27)}}, title="CUB200")
@@ -44,29 +44,29 @@ def score_bars(scores: Mapping[str, Mapping[str, Bar]], *, title: str, metric: s
 
 
 def papers_versus_reality(
-    papers: Mapping[str, Sequence[Point]],
-    reality: Mapping[str, Sequence[Point]],
+    papers: Mapping[str, Sequence[PublishedPoint]],
+    reality: Mapping[str, Sequence[PublishedPoint]],
     *,
     metric: str = "Precision@1",
 ) -> PanelChart:
-    """Figure 4: scores over the years, as papers claim them beside as a fair comparison finds them.
+    """Return Figure 4: scores by year, as claimed by papers and as measured by a fair comparison.
 
     Args:
-        papers: Points by dataset, from :func:`levelfield.published.claimed` or a table of your own.
-        reality: Points by dataset, from :func:`levelfield.published.measured` or from records.
-        metric: Name of the measure, in percent.
+        papers: Claimed scores by dataset, such as :func:`levelfield.analysis.published.claimed`.
+        reality: Measured scores by dataset, such as :func:`levelfield.analysis.published.measured`.
+        metric: Label of the metric, in percent.
 
     Example:
-        >>> points = {"CUB200": [Point("triplet", "Triplet", 2006, 36.1)]}
+        >>> points = {"CUB200": [PublishedPoint("triplet", "Triplet", 2006, 36.1)]}
         >>> [panel.title for panel in papers_versus_reality(points, points).panels]
         ['what papers report', 'what a fair comparison finds']
     """
     panels = {"what papers report": papers, "what a fair comparison finds": reality}
     for name, datasets in panels.items():
         if not any(datasets.values()):
-            raise UsageError(f'nothing to draw under "{name}"; give at least one dated score')
+            raise UsageError(f'no scores for the panel "{name}"; give at least one score with a year')
     shown = {dataset: number for number, dataset in enumerate(dict.fromkeys((*papers, *reality)))}
-    axis = Axis("year of the method", whole=True)
+    axis = Axis("year of the method", integer_ticks=True)
     return PanelChart(
         title=f"Papers versus reality: {metric} over the years (lines join each year's best)",
         y=Axis(f"{metric} (%)"),
@@ -76,7 +76,7 @@ def papers_versus_reality(
                 tuple(
                     trace
                     for dataset, points in datasets.items()
-                    for trace in _dated(dataset, points, shown[dataset])
+                    for trace in _traces_by_year(dataset, points, shown[dataset])
                 ),
                 title=name,
             )
@@ -85,8 +85,8 @@ def papers_versus_reality(
     )
 
 
-def _dated(dataset: str, points: Sequence[Point], colour: int) -> tuple[Trace, Trace]:
-    """A point per method, and a line through each year's best."""
+def _traces_by_year(dataset: str, points: Sequence[PublishedPoint], color: int) -> tuple[Trace, Trace]:
+    """Return points of all methods, and a line through the best of each year."""
     by_year: dict[float, float] = {}
     for point in sorted(points, key=lambda point: point.year):
         by_year[point.year] = max(point.value, by_year.get(point.year, point.value))
@@ -94,25 +94,25 @@ def _dated(dataset: str, points: Sequence[Point], colour: int) -> tuple[Trace, T
         name=dataset,
         x=tuple(float(point.year) for point in points),
         y=tuple(point.value for point in points),
-        colour=colour,
-        remarks=tuple(f"{point.label} ({point.n} published)" for point in points),
+        color=color,
+        hover_texts=tuple(f"{point.label} ({point.n} published)" for point in points),
     )
-    return dots, Trace(dataset, tuple(by_year), tuple(by_year.values()), "line", colour, quiet=True)
+    return dots, Trace(dataset, tuple(by_year), tuple(by_year.values()), "line", color, hide_legend=True)
 
 
 def relative_improvement(
     improvements: Mapping[str, Mapping[str, Mapping[str, float]]], *, baseline: str
 ) -> BarChart:
-    """Figure 5: mean relative improvement over a baseline, claimed beside measured.
+    """Return Figure 5: mean relative improvement over a baseline, claimed and measured.
 
     Args:
         improvements: Improvements in percent by series ("papers", "separated", ...), dataset and method.
-        baseline: What they improve over.
+        baseline: Name of the baseline.
 
     Example:
         >>> chart = relative_improvement({"papers": {"CUB200": {"a": 100.0, "b": 50.0}}}, baseline="triplet")
         >>> chart.series["papers"]["CUB200"]
-        Bar(value=75.0, error=None, label='n = 2', remark='a +100%, b +50%')
+        Bar(value=75.0, error=None, label='n = 2', hover_text='a +100%, b +50%')
     """
     series = {
         name: {dataset: _mean_bar(methods) for dataset, methods in datasets.items() if methods}
@@ -120,7 +120,7 @@ def relative_improvement(
     }
     groups = tuple(dict.fromkeys(dataset for bars in series.values() for dataset in bars))
     if not groups:
-        raise UsageError(f"nothing improves over {baseline} in the tables given; give at least one method")
+        raise UsageError(f"no improvements over {baseline} are given; give at least one method")
     return BarChart(
         title=f"Relative improvement over {baseline}: papers versus reality",
         y_label="mean relative improvement (%)",
@@ -130,7 +130,7 @@ def relative_improvement(
 
 
 def published_charts(source: str = "reality-check-later") -> dict[str, BarChart | PanelChart]:
-    """Figures 3, 4 and 5 as far as the published tables allow, by file name.
+    """Return Figures 3, 4 and 5 from the published tables, by file name.
 
     ``source`` is the fair comparison: "reality-check" or "reality-check-later".
 
@@ -142,7 +142,7 @@ def published_charts(source: str = "reality-check-later") -> dict[str, BarChart 
     for dataset, label in DATASETS.items():
         scores = {
             setting: {
-                years()[cell.method][0]: Bar(cell.value, cell.spread, remark=cell.cite)
+                years()[cell.method][0]: Bar(cell.value, cell.spread, hover_text=cell.cite)
                 for cell in results(source=source, dataset=dataset, setting=setting, metric="map_at_r")
                 if cell.method in years() and cell.value is not None
             }
@@ -166,4 +166,4 @@ def published_charts(source: str = "reality-check-later") -> dict[str, BarChart 
 
 def _mean_bar(methods: Mapping[str, float]) -> Bar:
     each = ", ".join(f"{name} {value:+.0f}%" for name, value in methods.items())
-    return Bar(fmean(methods.values()), label=f"n = {len(methods)}", remark=each)
+    return Bar(fmean(methods.values()), label=f"n = {len(methods)}", hover_text=each)

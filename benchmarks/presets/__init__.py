@@ -1,0 +1,1 @@
+"""Validation scores that the settings of presets were chosen by."""

@@ -1,0 +1,1 @@
+"""Kills at random moments; the records must not change."""

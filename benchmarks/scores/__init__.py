@@ -1,0 +1,1 @@
+"""Scores of embeddings before training, with several views, and after re-ranking."""

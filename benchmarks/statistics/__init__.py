@@ -1,0 +1,1 @@
+"""Simulations of experiments with known truth, judged by ``levelfield.stats``."""

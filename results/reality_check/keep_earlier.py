@@ -1,0 +1,28 @@
+"""Store the results of an arena before it is measured again with other settings.
+
+    python results/reality_check/keep_earlier.py results/NAME results/studies/NAME-earlier.json
+
+The page shows them beside the new results.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from arenas import Arena
+from levelfield.analysis import analyze
+from repeats import Earlier
+
+
+def main() -> None:
+    """Read the command line and write the file."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("arena", type=Path, help="archive in results/")
+    parser.add_argument("file", type=Path, help="output file, results/studies/NAME-earlier.json")
+    options = parser.parse_args()
+    Earlier.from_arena(Arena(analyze(options.arena))).write(options.file)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Analysis of experiments: which methods differ, within an experiment, over several, and from the papers.
+
+Everything is read from records. Nothing is trained or scored, and torch is not loaded.
+"""
+
+from levelfield.analysis._analyze import (
+    Analysis,
+    analyze,
+    build_score_table,
+    compare_methods,
+    filter_pairs,
+    list_pair_results,
+    rank_by_mean,
+)
+from levelfield.analysis._compare_experiments import (
+    ExperimentsComparison,
+    compare_experiments,
+    experiment_labels,
+)
+from levelfield.analysis._conclusion import Conclusion, conclude
+from levelfield.analysis._confirmation import Confirmation, Neighbors, read_confirmation
+from levelfield.analysis._experiment_conclusion import (
+    conclude_experiment,
+    learning_note,
+    training_seconds,
+)
+from levelfield.analysis._metric_info import metric_info
+from levelfield.analysis._pair_result import PairResult
+from levelfield.analysis._power import PowerEstimate, estimate_power
+from levelfield.analysis._published_comparison import PublishedComparison, compare_with_published
+from levelfield.analysis._repeated_pairs import RepeatedPairs, find_repeated_pairs
+from levelfield.analysis._results import Comparison, MethodResult, Repeat, read_comparison
+from levelfield.analysis._verify import verify, verify_notes
+from levelfield.analysis._verify_gaps import find_unchecked
+from levelfield.analysis._verify_outside import check_outside
+from levelfield.records import SETTINGS, LedgerLine, MetricInfo, Rerun, Revision, Selection, Trial
+
+__all__ = [
+    "SETTINGS",
+    "Analysis",
+    "Comparison",
+    "Conclusion",
+    "Confirmation",
+    "ExperimentsComparison",
+    "LedgerLine",
+    "MethodResult",
+    "MetricInfo",
+    "Neighbors",
+    "PairResult",
+    "PowerEstimate",
+    "PublishedComparison",
+    "Repeat",
+    "RepeatedPairs",
+    "Rerun",
+    "Revision",
+    "Selection",
+    "Trial",
+    "analyze",
+    "build_score_table",
+    "check_outside",
+    "compare_experiments",
+    "compare_methods",
+    "compare_with_published",
+    "conclude",
+    "conclude_experiment",
+    "estimate_power",
+    "experiment_labels",
+    "filter_pairs",
+    "find_repeated_pairs",
+    "find_unchecked",
+    "learning_note",
+    "list_pair_results",
+    "metric_info",
+    "rank_by_mean",
+    "read_comparison",
+    "read_confirmation",
+    "training_seconds",
+    "verify",
+    "verify_notes",
+]

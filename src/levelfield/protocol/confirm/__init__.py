@@ -1,0 +1,1 @@
+"""The confirmation: reruns of the selection, test scores, and the retrieval gallery."""

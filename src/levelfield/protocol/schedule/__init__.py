@@ -1,0 +1,1 @@
+"""The scheduler: flows that yield jobs, priorities, and progress events."""

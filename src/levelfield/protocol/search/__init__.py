@@ -1,0 +1,1 @@
+"""The hyperparameter search: suggestions, trials, and searches shared through a database."""

@@ -1,0 +1,1 @@
+"""Resolve an experiment: check names, options, image counts, folds, batches and the network."""

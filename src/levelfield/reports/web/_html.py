@@ -1,0 +1,308 @@
+"""HTML pages of ``levelfield serve``, rendered from experiment states and records."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from levelfield.analysis import (
+    MetricInfo,
+    analyze,
+    compare_experiments,
+    conclude_experiment,
+    find_repeated_pairs,
+)
+from levelfield.core.errors import UsageError
+from levelfield.records import Store, Trial
+from levelfield.reports import experiments_table, means_table, published_comparison_tables, render_report
+from levelfield.reports.figures import Axis, Panel, PanelChart, Trace
+from levelfield.reports.figures.rank_diagram import critical_difference_diagram
+from levelfield.reports.figures.search import history
+from levelfield.reports.pages import embed_chart, embed_figure, page_resources
+from levelfield.reports.web._active_runs import count_folds, estimate_progress, find_active_runs, format_time
+from levelfield.reports.web._experiment_states import ExperimentState, read_trials
+
+PAGE_SIZE = 50  # trials per page
+MAX_CACHED_REPORTS = 8
+SETTINGS = ("concatenated", "separated")
+
+
+@cache
+def environment() -> jinja2.Environment:
+    """Return the Jinja environment: values are escaped, and missing values are errors."""
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("levelfield.reports.web", "templates"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+
+
+@cache
+def live_script() -> str:
+    """Return the script of the live pages."""
+    return (resources.files("levelfield.reports.web") / "assets" / "live.js").read_text(encoding="utf-8")
+
+
+def _page(template: str, *, search: bool = False, **values: Any) -> str:
+    return (
+        environment()
+        .get_template(template)
+        .render(resources=page_resources("/assets/"), has_search=search, format_time=format_time, **values)
+    )
+
+
+def message_page(title: str, text: str) -> str:
+    """Return a page with one message."""
+    return _page("message.html", title=title, text=text)
+
+
+def home_page(states: Sequence[ExperimentState], version: str, search: bool) -> str:
+    """Return the page with all experiments."""
+    return _page(
+        "home.html",
+        search=search,
+        experiment_list=Markup(experiment_list(states, version)),
+        count=len(states),
+    )
+
+
+def experiment_list(states: Sequence[ExperimentState], version: str) -> str:
+    """Return the table of experiments."""
+    return _page("listing.html", states=states, version=version)
+
+
+def live_page(state: ExperimentState, search: bool) -> str:
+    """Return the live page of an experiment; the script of the page updates it."""
+    version, fragment = live_fragment(state, since="")
+    return _page("live.html", search=search, state=state, version=version, fragment=Markup(fragment))
+
+
+def live_fragment(state: ExperimentState, *, since: str) -> tuple[str, str]:
+    """Return the version and the HTML of the changing part; the HTML is empty if the version is ``since``."""
+    active_runs = find_active_runs(state) if state.state == "running" else []
+    version = hashlib.sha256(f"{state.version}{active_runs}".encode()).hexdigest()[:16]
+    if version == since:
+        return version, ""
+    if state.record is None or state.metric_info is None:
+        return version, _page(
+            "live_state.html", state=state, progress=None, active_runs=[], curves_chart=None, charts=[]
+        )
+    store = Store(state.root)
+    progress = estimate_progress(state, folds=count_folds(state, store))
+    searches = state.record.experiment.search.repeats
+    curves = {f"{run.description} ({run.run_id[:6]})": run.curve for run in active_runs}
+    chart = history(_first_searches(state, store), metric_info=state.metric_info, searches=searches)
+    return version, _page(
+        "live_state.html",
+        state=state,
+        progress=progress,
+        active_runs=active_runs,
+        curves_chart=curves_chart(curves, state.metric_info),
+        charts=[embed_chart(chart)],
+    )
+
+
+def _first_searches(state: ExperimentState, store: Store) -> dict[str, list[Trial]]:
+    """Return the trials of the first search of each method."""
+    assert state.record is not None
+    searches = state.record.searches
+    names = [method.name for method in state.record.experiment.methods]
+    return {name: read_trials(store, searches[name][0], {}) for name in names if searches.get(name)}
+
+
+class ReportCache:
+    """Cache of the last few reports; a report is rendered again when the files of its experiment change."""
+
+    def __init__(self) -> None:
+        self._pages: dict[str, tuple[str, str]] = {}
+        self._lock = threading.Lock()
+
+    def page(self, state: ExperimentState) -> str:
+        """Return the report of an experiment."""
+        with self._lock:
+            version, text = self._pages.pop(state.key, ("", ""))
+            if version != state.version:
+                text = render_report(analyze(state.root), assets="/assets/", home="/")
+            self._pages[state.key] = (state.version, text)
+            while len(self._pages) > MAX_CACHED_REPORTS:
+                self._pages.pop(next(iter(self._pages)))
+            return text
+
+
+def trials_page(state: ExperimentState, method: str, number: int, search: bool) -> str:
+    """Return one page of trials of a method, ``PAGE_SIZE`` per page, newest last."""
+    assert state.record is not None
+    store = Store(state.root)
+    found = [
+        (which, name, trial)
+        for which, name in enumerate(state.record.searches[method])
+        for trial in read_trials(store, name, {})
+    ]
+    pages = max(1, -(-len(found) // PAGE_SIZE))
+    number = min(max(1, number), pages)
+    return _page(
+        "trials.html",
+        search=search,
+        state=state,
+        method=method,
+        several=len(state.record.searches[method]) > 1,
+        trials=found[(number - 1) * PAGE_SIZE : number * PAGE_SIZE],
+        number=number,
+        pages=pages,
+        format_score=_score_formatter(state.metric_info),
+    )
+
+
+def _score_formatter(metric_info: MetricInfo | None) -> Any:
+    def format_score(value: float | None) -> str:
+        if value is None:
+            return "-"
+        return f"{value:.4f}" if metric_info is None else metric_info.shown(value)
+
+    return format_score
+
+
+def find_trial(state: ExperimentState, search: str, number: int) -> tuple[str, Trial] | None:
+    """Return the method and the trial with this search and number; None if there is none.
+
+    The search must be one of the experiment record, so that a URL cannot reach other files.
+    """
+    for method, searches in {} if state.record is None else state.record.searches.items():
+        if search in searches and 0 <= number < 10_000:
+            trial = Store(state.root).trial(search, number)
+            return None if trial is None else (method, trial)
+    return None
+
+
+def trial_page(state: ExperimentState, method: str, search_id: str, trial: Trial, search: bool) -> str:
+    """Return the page of one trial: hyperparameters, folds and logs."""
+    store, runs_directory = Store(state.root), (state.root / "runs").resolve()
+    directories = [
+        directory
+        for directory in map(store.run, trial.runs)
+        if directory.path.resolve().is_relative_to(runs_directory) and (directory.begun or directory.result())
+    ]
+    runs = [
+        {
+            "name": directory.path.name,
+            "result": directory.result(),
+            "provenance": directory.provenance(),
+            "log": directory.log(),
+            "spec": directory.spec().model_dump_json(indent=2) if directory.begun else "",
+        }
+        for directory in directories
+    ]
+    return _page(
+        "trial.html",
+        search=search,
+        state=state,
+        method=method,
+        search_id=search_id,
+        trial=trial,
+        runs=runs,
+        curve=curves_chart(_by_fold(state.metric_info, runs), state.metric_info),
+        format_score=_score_formatter(state.metric_info),
+    )
+
+
+def _by_fold(
+    metric_info: MetricInfo | None, runs: Sequence[dict[str, Any]]
+) -> dict[str, list[tuple[int, float]]]:
+    name = "" if metric_info is None else metric_info.name
+    return {
+        f"fold {fold}": [(line.epoch, line.scores[name]) for line in run["log"] if name in line.scores]
+        for fold, run in enumerate(runs, start=1)
+    }
+
+
+def curves_chart(
+    runs: Mapping[str, Sequence[tuple[int, float]]], metric_info: MetricInfo | None
+) -> Markup | None:
+    """Return a chart of validation scores by epoch, a line per run; None before the first evaluation."""
+    if metric_info is None:
+        return None
+    traces = []
+    for color, (name, points) in enumerate(runs.items()):
+        if points:
+            x, y = tuple(float(e) for e, _ in points), tuple(metric_info.scale * s for _, s in points)
+            traces.append(Trace(name, x, y, "joined", color))
+    if not traces:
+        return None
+    title = f"Validation {metric_info.axis}, one line per run"
+    return embed_chart(
+        PanelChart(title, Axis(metric_info.axis), (Panel(Axis("epoch", integer_ticks=True), tuple(traces)),))
+    )
+
+
+def side_by_side(
+    chosen: Sequence[ExperimentState],
+    states: Sequence[ExperimentState],
+    metric: str | None,
+    setting: str | None,
+    search: bool,
+) -> str:
+    """Return the page that compares experiments: tables, verdicts, ranks and published numbers."""
+    if len(chosen) < 2:
+        return _page("choose.html", search=search, states=[s for s in states if s.record is not None])
+    setting = setting if setting in SETTINGS else SETTINGS[0]
+    metrics = _common_metrics(chosen)
+    if not metrics:
+        raise UsageError("these experiments have no metric in common; choose others")
+    if metric not in metrics:
+        metric = metrics[0]
+    experiments = [analyze(state.root, setting=setting, metric=metric) for state in chosen]
+    overall = compare_experiments(experiments)
+    diagram = None
+    # a critical difference as large as all ranks together says nothing
+    if overall.test is not None and overall.test.critical_difference < len(overall.test.mean_ranks) - 1:
+        diagram = embed_figure(critical_difference_diagram(overall.test))
+    return _page(
+        "side_by_side.html",
+        search=search,
+        chosen=chosen,
+        metric_info=experiments[0].metric_info,
+        setting=setting,
+        settings=SETTINGS,
+        metric=metric,
+        metrics=metrics,
+        experiments=[
+            {
+                "state": state,
+                "leaky": analysis.comparison.leaky,
+                "verdict": conclude_experiment(analysis).text,
+                "means": means_table(analysis),
+                "pairs": [(pair.verdict, pair.sentence) for pair in analysis.pairs],
+                "caveats": analysis.caveats,
+                "published": published_comparison_tables(analysis),
+            }
+            for state, analysis in zip(chosen, experiments, strict=True)
+        ],
+        overall=overall,
+        experiments_table=experiments_table(overall),
+        diagram=diagram,
+        repeated=find_repeated_pairs(experiments),
+    )
+
+
+def _common_metrics(chosen: Sequence[ExperimentState]) -> list[str]:
+    """Return the metrics that all experiments have; the selection metric of the first comes first."""
+    lists = [state.record.experiment.metrics for state in chosen if state.record is not None]
+    if len(lists) < len(chosen) or chosen[0].record is None:
+        return []
+    first = chosen[0].record.experiment
+    wanted = dict.fromkeys((first.training.metric, *first.metrics))
+    return [metric for metric in wanted if all(metric in found for found in lists)]
+
+
+def search_page(indexes: Sequence[tuple[str, int]], limit: int, has_experiments: bool) -> str:
+    """Return the page of the image search; ``indexes`` has titles and sizes, ``limit`` is in bytes."""
+    return _page("search.html", search=True, indexes=indexes, limit=limit, has_experiments=has_experiments)

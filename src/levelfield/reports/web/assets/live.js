@@ -1,0 +1,123 @@
+"use strict";
+// Script of the live pages, in addition to page.js: update parts of the page, search with an image.
+(() => {
+  const { enhance, filterAll, moveChart, make } = window.levelfield;
+  const INTERVAL_MS = 1500; // between two requests
+
+  // Save the user's state of a part of the page: checked boxes, sort order, charts, focus, scroll position.
+  // Returns a function that restores it in the new version of the part.
+  function saveState(part) {
+    const all = (what) => [...part.querySelectorAll(what)];
+    const chosen = new Set(all("input:checked").map((box) => box.value));
+    const sorted = all("thead th").map((head) => head.getAttribute("aria-sort"));
+    const figures = all("figure.plot");
+    const name = (element) => `${element.tagName} ${element.value || element.getAttribute("aria-label") || element.textContent}`;
+    const focused = part !== document.activeElement && part.contains(document.activeElement) && name(document.activeElement);
+    const scrolled = new Map(all("[role=region]").map((region) => [name(region), region.scrollLeft]));
+    return () => {
+      all("input[type=checkbox]").forEach((box) => { box.checked = chosen.has(box.value); });
+      const heads = all("thead th");
+      if (heads.length === sorted.length) heads.forEach((head, number) => {
+        if (head.order && ["ascending", "descending"].includes(sorted[number])) head.order(sorted[number] === "ascending");
+      });
+      all("figure.plot").forEach((figure, number) => { if (figures[number]) moveChart(figures[number], figure); });
+      all("[role=region]").forEach((region) => { region.scrollLeft = scrolled.get(name(region)) || 0; });
+      const again = focused && all("a, button, input, summary, [tabindex]").find((element) => name(element) === focused);
+      if (again) again.focus({ preventScroll: true });
+    };
+  }
+
+  // <div data-live="/address"> is a part of the page that is fetched again; its first child has its version.
+  function keepUpdated(part) {
+    let version = part.dataset.version;
+    async function poll() {
+      if (!document.hidden) {
+        try {
+          const answer = await fetch(`${part.dataset.live}?since=${encodeURIComponent(version)}`);
+          if (answer.status === 200) {
+            const text = await answer.text();
+            const fresh = new DOMParser().parseFromString(text, "text/html");
+            const restore = saveState(part);
+            part.replaceChildren(...fresh.body.childNodes);
+            version = answer.headers.get("x-version") || part.querySelector("[data-version]").dataset.version;
+            enhance(part);
+            restore();
+            filterAll();
+          }
+          part.removeAttribute("data-lost");
+        } catch {
+          part.setAttribute("data-lost", "no answer from the server; retrying");
+        }
+      }
+      setTimeout(poll, INTERVAL_MS);
+    }
+    setTimeout(poll, INTERVAL_MS);
+  }
+
+  document.querySelectorAll("[data-live]").forEach(keepUpdated);
+
+  // Image search
+
+  const box = document.getElementById("search-box");
+  if (!box) return;
+  const [input, status, out] = ["query-file", "status", "answers"].map((name) => document.getElementById(name));
+
+  async function show(body, type, url, preview) {
+    status.textContent = "Searching…";
+    const answer = await fetch(url, { method: body ? "POST" : "GET", body, headers: body ? { "content-type": type } : {} });
+    const found = await answer.json();
+    if (!answer.ok) {
+      status.textContent = found.error;
+      return;
+    }
+    out.replaceChildren();
+    status.textContent = "";
+    const query = document.getElementById("query");
+    query.replaceChildren();
+    const image = make("img");
+    image.alt = "query";
+    image.src = preview;
+    query.append(image);
+    for (const one of found.answers) {
+      const column = make("section");
+      column.append(make("h2", "", one.title), make("p", "lead", one.verdict));
+      one.notes.forEach((note) => column.append(make("p", "under", note)));
+      const list = make("ol", "hits");
+      for (const hit of one.neighbors) {
+        const item = make("li", hit.is_match === false ? "below" : "");
+        const button = make("button", "plain");
+        button.type = "button";
+        button.title = "search with this image";
+        const thumbnail = make("img");
+        thumbnail.alt = hit.label || hit.name;
+        thumbnail.loading = "lazy";
+        thumbnail.src = `/search/${one.index}/image/${hit.row}`;
+        thumbnail.addEventListener("error", () => thumbnail.replaceWith(make("small", "", "image not found")));
+        button.append(thumbnail);
+        button.addEventListener("click", () => show(null, "", `/search/${one.index}/again/${hit.row}`, thumbnail.src));
+        const words = make("p");
+        words.append(make("b", "", hit.label), ` ${hit.similarity.toFixed(3)}`);
+        item.append(button, words, make("p", "name", hit.name));
+        list.append(item);
+      }
+      column.append(list);
+      out.append(column);
+    }
+  }
+
+  function search(file) {
+    if (!file) return;
+    show(file, file.type || "application/octet-stream", "/search", URL.createObjectURL(file)).catch(() => {
+      status.textContent = "No answer from the server.";
+    });
+  }
+  input.addEventListener("change", () => search(input.files[0]));
+  box.addEventListener("dragover", (event) => { event.preventDefault(); box.classList.add("over"); });
+  box.addEventListener("dragleave", () => box.classList.remove("over"));
+  box.addEventListener("drop", (event) => {
+    event.preventDefault();
+    box.classList.remove("over");
+    search(event.dataTransfer.files[0]);
+  });
+  addEventListener("paste", (event) => search(event.clipboardData.files[0]));
+})();

@@ -1,0 +1,71 @@
+"""Interface of index storage: a directory or a database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from levelfield.retrieval.embedders import ModelCard
+from levelfield.retrieval.index._catalog import IndexedImage, NewImage
+from levelfield.retrieval.index._vectors import Floats, Rows
+
+Progress = Callable[[int, int], None]
+
+
+def is_database(index: str | Path) -> bool:
+    """Return True if ``index`` is the address of a PostgreSQL database, not a directory."""
+    return str(index).startswith(("postgresql://", "postgres://"))
+
+
+class VectorStore(Protocol):
+    """Storage of image vectors, names and labels. A row number always refers to the same image."""
+
+    @property
+    def model(self) -> ModelCard:
+        """Card of the model that computed all vectors."""
+        ...
+
+    def __len__(self) -> int:
+        """Return the number of images."""
+        ...
+
+    def find_by_content(self, contents: Sequence[bytes]) -> dict[bytes, IndexedImage]:
+        """Return the images with these content hashes."""
+        ...
+
+    def add(self, images: Sequence[NewImage], vectors: Floats) -> None:
+        """Add images with their vectors (n x D) in one durable transaction."""
+        ...
+
+    def rename(self, row: int, *, name: str, label: str) -> None:
+        """Set the name and label of an image whose file moved."""
+        ...
+
+    def outdated_rows(self, seen: Sequence[tuple[str, bytes]]) -> list[int]:
+        """Return the rows with one of these names but another content hash."""
+        ...
+
+    def remove_rows(self, rows: Sequence[int]) -> None:
+        """Remove these rows."""
+        ...
+
+    def refresh(self) -> None:
+        """Load changes by other processes."""
+        ...
+
+    def remove(self, name: str) -> int:
+        """Remove the image called ``name``, or all images in the folder ``name``; return their number."""
+        ...
+
+    def nearest(self, queries: Floats, count: int) -> tuple[Rows, Floats]:
+        """Return the rows most similar to each query (unit vectors, Q x D) and their similarities, Q x k."""
+        ...
+
+    def images(self, rows: Sequence[int]) -> list[IndexedImage]:
+        """Return the images of these rows, in this order, without removed ones."""
+        ...
+
+    def close(self) -> None:
+        """Close files and connections."""
+        ...

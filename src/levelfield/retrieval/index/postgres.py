@@ -1,0 +1,225 @@
+"""Index in PostgreSQL with the extension pgvector, for more images or users than one machine serves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import numpy as np
+
+from levelfield.core.errors import RunError, UsageError
+from levelfield.retrieval.embedders import ModelCard
+from levelfield.retrieval.index._catalog import IndexedImage, NewImage
+from levelfield.retrieval.index._sources import absolute_path
+from levelfield.retrieval.index._store import Progress
+from levelfield.retrieval.index._vectors import Floats, Rows
+
+TABLE = "levelfield_index"
+MAX_SIZE = 2000  # maximum vector size of pgvector's graph index
+SETUP = (
+    "create extension if not exists vector",
+    "create table if not exists {table}_card (id int primary key check (id = 0), model text not null)",
+    "create table if not exists {table} (row bigserial primary key, content bytea not null unique, "
+    "name text not null, label text not null, vector vector({size}) not null)",
+    "create index if not exists {table}_names on {table} (name text_pattern_ops)",
+)
+
+
+class PostgresIndex:
+    """Index in one database table; implements :class:`VectorStore`.
+
+    Args:
+        address: ``postgresql://user@host/database``, optionally with ``?table=birds``.
+        model: Model card; missing tables are created for it. None opens an existing index.
+        effort: Search effort in the graph (pgvector's ``hnsw.ef_search``).
+    """
+
+    def __init__(self, address: str, *, model: ModelCard | None = None, effort: int = 100) -> None:
+        self.address, table = _split(address)
+        self._table = table
+        self._connection = _connect(self.address)
+        self._effort = effort
+        with _one_line_errors():
+            if model is not None:
+                self._set_up(model)
+            self.model = self._read_model()
+
+    def __len__(self) -> int:
+        return int(self._rows("select count(*) from {table}")[0][0])
+
+    def find_by_content(self, contents: Sequence[bytes]) -> dict[bytes, IndexedImage]:
+        """Return the images with these content hashes."""
+        found = self._rows(
+            "select content, row, name, label from {table} where content = any(%s)", (list(contents),)
+        )
+        return {bytes(content): IndexedImage(row, name, label) for content, row, name, label in found}
+
+    def add(self, images: Sequence[NewImage], vectors: Floats) -> None:
+        """Add images with their vectors (n x D) in one transaction; known contents are left unchanged."""
+        values = [
+            (image.content, image.name, image.label, _text(vector))
+            for image, vector in zip(images, vectors, strict=True)
+        ]
+        with _one_line_errors(), self._connection.transaction(), self._connection.cursor() as cursor:
+            cursor.executemany(
+                self._sql(
+                    "insert into {table} (content, name, label, vector) values (%s, %s, %s, %s) "
+                    "on conflict (content) do nothing"
+                ),
+                values,
+            )
+
+    def rename(self, row: int, *, name: str, label: str) -> None:
+        """Set the name and label of an image whose file moved."""
+        self._run("update {table} set name = %s, label = %s where row = %s", (name, label, row))
+
+    def outdated_rows(self, seen: Sequence[tuple[str, bytes]]) -> list[int]:
+        """Return the rows with one of these names but another content hash."""
+        found = self._rows(
+            "select row from {table} join unnest(%s::text[], %s::bytea[]) as seen (at, held) "
+            "on name = at and content <> held",
+            ([name for name, _ in seen], [content for _, content in seen]),
+        )
+        return [row for (row,) in found]
+
+    def remove_rows(self, rows: Sequence[int]) -> None:
+        """Remove these rows."""
+        self._run("delete from {table} where row = any(%s)", (list(rows),))
+
+    def refresh(self) -> None:
+        """Do nothing: every call queries the database."""
+
+    def remove(self, name: str) -> int:
+        """Remove the image called ``name``, or all images in the folder ``name``; return their number."""
+        names = [name.rstrip("/"), str(absolute_path(name))]
+        return self._run(
+            "delete from {table} where name = any(%s) or exists "
+            "(select from unnest(%s::text[]) as folder where starts_with(name, folder || '/'))",
+            (names, names),
+        )
+
+    def finish(self, progress: Progress = lambda done, total: None) -> None:
+        """Build the graph index; the database keeps it up to date afterwards."""
+        self._run("create index if not exists {table}_graph on {table} using hnsw (vector vector_ip_ops)")
+
+    def nearest(self, queries: Floats, count: int) -> tuple[Rows, Floats]:
+        """Return the rows most similar to each query (unit vectors, Q x D) and their similarities, Q x k."""
+        count = min(count, len(self))
+        rows = np.full((len(queries), count), -1, dtype=np.int64)
+        values = np.full((len(queries), count), -np.inf, dtype=np.float32)
+        for number, query in enumerate(queries):
+            found = self._search(_text(query), count)
+            rows[number, : len(found)] = [row for row, _ in found]
+            values[number, : len(found)] = [-distance for _, distance in found]
+        return rows, values
+
+    def images(self, rows: Sequence[int]) -> list[IndexedImage]:
+        """Return the images of these rows, in this order, without removed ones."""
+        found = self._rows("select row, name, label from {table} where row = any(%s)", (list(rows),))
+        by_row = {row: IndexedImage(row, name, label) for row, name, label in found}
+        return [by_row[row] for row in rows if row in by_row]
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def _search(self, query: str, count: int) -> list[tuple[int, float]]:
+        # The graph returns at most ef_search rows, limited to 1,000 by pgvector; larger searches are exact.
+        effort = min(1000, max(self._effort, count))
+        with _one_line_errors(), self._connection.transaction():
+            if count > effort:
+                self._connection.execute("set local enable_indexscan = off")
+            self._connection.execute(f"set local hnsw.ef_search = {effort}")
+            return self._rows(
+                "select row, vector <#> %s::vector as distance from {table} order by distance limit %s",
+                (query, count),
+            )
+
+    def _set_up(self, model: ModelCard) -> None:
+        if model.size > MAX_SIZE:
+            raise UsageError(
+                f"pgvector indexes vectors of size {MAX_SIZE} at most, the model's have size {model.size}; "
+                "reduce it by whitening, or use an index directory"
+            )
+        with self._connection.transaction():
+            # Lock: concurrent creation of the same tables fails.
+            self._connection.execute("select pg_advisory_xact_lock(hashtext(%s))", (self._table,))
+            for statement in SETUP:
+                self._connection.execute(self._sql(statement.replace("{size}", str(model.size))))
+            self._connection.execute(
+                self._sql("insert into {table}_card values (0, %s) on conflict do nothing"),
+                (model.model_dump_json(),),
+            )
+
+    def _read_model(self) -> ModelCard:
+        if not self._rows("select to_regclass(%s) is not null", (f"{self._table}_card",))[0][0]:
+            raise UsageError(f"the database has no index {self._table}; create one with levelfield index")
+        found = self._rows("select model from {table}_card where id = 0")
+        try:
+            return ModelCard.model_validate_json(found[0][0])
+        except (IndexError, ValueError) as error:  # no row, or a card that is damaged or hostile
+            raise RunError(
+                f"the index {self._table} in the database has a damaged model card; create the index again"
+            ) from error
+
+    def _rows(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        with _one_line_errors():
+            return list(self._connection.execute(self._sql(query), values).fetchall())
+
+    def _run(self, query: str, values: tuple[Any, ...] = ()) -> int:
+        with _one_line_errors():
+            return int(self._connection.execute(self._sql(query), values).rowcount)
+
+    def _sql(self, text: str) -> str:
+        # The table name was checked to be a plain word; all other values are query parameters.
+        return text.replace("{table}", self._table)
+
+
+def _split(address: str) -> tuple[str, str]:
+    """Return the address without ``table=...``, and the table."""
+    parts = urlsplit(address)
+    options = dict(parse_qsl(parts.query))
+    table = options.pop("table", TABLE)
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,40}", table):
+        raise UsageError(f'"{table}" is not a valid table name; use lowercase letters, digits and _')
+    return urlunsplit(parts._replace(query=urlencode(options))), table
+
+
+def _connect(address: str) -> Any:
+    try:
+        import psycopg
+    except ImportError as error:
+        raise UsageError(
+            "an index in PostgreSQL needs psycopg; run pip install 'levelfield[postgres]'"
+        ) from error
+    try:
+        return psycopg.connect(address, autocommit=True)
+    except psycopg.Error as error:
+        raise RunError(
+            f"cannot reach the database ({_first_line(error)}); check the address and that the server runs"
+        ) from error
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    """Turn database errors into a RunError of one line."""
+    import psycopg
+
+    try:
+        yield
+    except psycopg.Error as error:
+        raise RunError(
+            f"the database refused ({_first_line(error)}); fix it and run the same command again: committed "
+            "work is kept"
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _text(vector: Floats) -> str:
+    return "[" + ",".join(repr(float(value)) for value in vector) + "]"

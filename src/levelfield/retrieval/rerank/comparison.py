@@ -1,0 +1,328 @@
+"""Comparison of re-ranking methods: scores with and without, with parameters tuned on development data."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from levelfield.core.errors import UsageError, did_you_mean
+from levelfield.core.seeds import numpy_generator
+from levelfield.metrics.files import EmbeddingFile
+from levelfield.retrieval.rerank.database_augmentation import augment_database
+from levelfield.retrieval.rerank.diffusion import rerank_diffusion
+from levelfield.retrieval.rerank.k_reciprocal import rerank_k_reciprocal
+from levelfield.retrieval.rerank.query_expansion import expand_queries
+from levelfield.retrieval.rerank.ranking import nearest, required_depth, score_ranking
+from levelfield.retrieval.rerank.whitening import fit_whitening
+
+Values = dict[str, npt.NDArray[np.float64]]
+Number = int | float
+METRICS = ("map_at_100", "map_at_r", "precision_at_1")
+RESAMPLES = 2000
+
+
+@dataclass(frozen=True, eq=False)
+class RetrievalSet:
+    """Query and gallery embeddings with labels.
+
+    Attributes:
+        queries: Unit vectors, Q x D.
+        labels: Classes of the queries, int64 (Q,).
+        gallery: Unit vectors, N x D. None: the queries are the gallery, each excluded from its own search.
+        gallery_labels: Classes of the gallery, int64 (N,).
+    """
+
+    queries: Tensor
+    labels: Tensor
+    gallery: Tensor | None = None
+    gallery_labels: Tensor | None = None
+
+    @property
+    def excludes_self(self) -> bool:
+        """True if the queries are the gallery."""
+        return self.gallery is None
+
+    @property
+    def candidates(self) -> Tensor:
+        """Vectors that are searched: the gallery, or else the queries."""
+        return self.queries if self.gallery is None else self.gallery
+
+    @property
+    def candidate_labels(self) -> Tensor:
+        """Classes of the candidates."""
+        return self.labels if self.gallery_labels is None else self.gallery_labels
+
+    def replace_vectors(self, queries: Tensor, candidates: Tensor | None = None) -> RetrievalSet:
+        """Return a copy with other vectors and the same labels."""
+        gallery = None if self.gallery is None else candidates
+        return RetrievalSet(queries, self.labels, gallery, self.gallery_labels)
+
+    def select_classes(self, classes: Tensor) -> RetrievalSet:
+        """Return the images of these classes only."""
+        kept = torch.isin(self.labels, classes)
+        if self.gallery is None or self.gallery_labels is None:
+            return RetrievalSet(self.queries[kept], self.labels[kept])
+        held = torch.isin(self.gallery_labels, classes)
+        return RetrievalSet(
+            self.queries[kept], self.labels[kept], self.gallery[held], self.gallery_labels[held]
+        )
+
+
+RankFunction = Callable[..., Tensor]  # (data, count, fitted_to, **parameters) -> rows, Q x count
+
+
+@dataclass(frozen=True)
+class Reranker:
+    """Re-ranking method with its parameter grid, which is searched on development data."""
+
+    rank: RankFunction
+    grid: Mapping[str, Sequence[Number]] = field(default_factory=dict)
+    paper: str = ""
+
+    def settings(self) -> list[dict[str, Number]]:
+        """Return every combination of parameters."""
+        return [dict(zip(self.grid, each, strict=True)) for each in itertools.product(*self.grid.values())]
+
+
+def _plain(data: RetrievalSet, count: int, fitted_to: Tensor) -> Tensor:
+    return nearest(data.queries, data.candidates, count, exclude_self=data.excludes_self)[0]
+
+
+def _whitened(data: RetrievalSet, count: int, fitted_to: Tensor, *, power: float, share: float) -> Tensor:
+    widest = min(len(fitted_to) - 1, fitted_to.shape[1])
+    whiten = fit_whitening(fitted_to, size=max(1, round(share * widest)), power=power)
+    return _plain(data.replace_vectors(whiten(data.queries), whiten(data.candidates)), count, fitted_to)
+
+
+def _expanded(
+    data: RetrievalSet, count: int, fitted_to: Tensor, *, neighbors: int, alpha: float = 0
+) -> Tensor:
+    queries = expand_queries(
+        data.queries, data.candidates, neighbors=neighbors, alpha=alpha, exclude_self=data.excludes_self
+    )
+    return nearest(queries, data.candidates, count, exclude_self=data.excludes_self)[0]
+
+
+def _augmented(data: RetrievalSet, count: int, fitted_to: Tensor, *, neighbors: int, alpha: float) -> Tensor:
+    # If the queries are the gallery, each query is blended into the rows near it, unlike a new query. Scores
+    # with a separate gallery are more reliable.
+    candidates = augment_database(data.candidates, neighbors=neighbors, alpha=alpha)
+    return nearest(data.queries, candidates, count, exclude_self=data.excludes_self)[0]
+
+
+def _k_reciprocal(
+    data: RetrievalSet, count: int, fitted_to: Tensor, *, k1: int, k2: int, weight: float
+) -> Tensor:
+    return rerank_k_reciprocal(
+        data.queries,
+        data.candidates,
+        count=count,
+        k1=k1,
+        k2=k2,
+        weight=weight,
+        exclude_self=data.excludes_self,
+    )
+
+
+def _diffused(
+    data: RetrievalSet, count: int, fitted_to: Tensor, *, neighbors: int, gamma: float, flow: float
+) -> Tensor:
+    return rerank_diffusion(
+        data.queries,
+        data.candidates,
+        count=count,
+        neighbors=neighbors,
+        gamma=gamma,
+        flow=flow,
+        exclude_self=data.excludes_self,
+    )
+
+
+PLAIN = Reranker(_plain)
+RERANKERS: dict[str, Reranker] = {
+    "whitening": Reranker(
+        _whitened, {"power": (0.25, 0.5, 1.0), "share": (0.25, 0.5, 1.0)}, "Jegou, Chum 2012"
+    ),
+    "aqe": Reranker(_expanded, {"neighbors": (1, 2, 4, 8)}, "Chum et al. 2007"),
+    "alpha_qe": Reranker(
+        _expanded, {"neighbors": (2, 4, 8, 16), "alpha": (1.0, 3.0, 6.0)}, "Radenovic et al. 2019"
+    ),
+    "dba": Reranker(
+        _augmented, {"neighbors": (1, 2, 4, 8), "alpha": (0.0, 3.0)}, "Arandjelovic, Zisserman 2012"
+    ),
+    "k_reciprocal": Reranker(
+        _k_reciprocal, {"k1": (10, 20, 40), "k2": (3, 6), "weight": (0.1, 0.3, 0.6)}, "Zhong et al. 2017"
+    ),
+    "diffusion": Reranker(
+        _diffused, {"neighbors": (10, 30), "gamma": (3.0,), "flow": (0.5, 0.9)}, "Iscen et al. 2017"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class MeanEstimate:
+    """Mean over queries with its 95% interval, from a bootstrap over classes."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class RerankingResult:
+    """Scores of one re-ranking method.
+
+    Attributes:
+        name: Name of the method; "none" for the plain ranking.
+        parameters: Best parameters on the development data.
+        development_gain: Gain on the development data, in the metric used for tuning.
+        scores: Value of each metric on the scored data.
+        gains: Difference of each metric to the plain ranking.
+    """
+
+    name: str
+    parameters: dict[str, Number]
+    development_gain: float
+    scores: dict[str, MeanEstimate]
+    gains: dict[str, MeanEstimate]
+
+
+def compare_rerankers(
+    data: RetrievalSet,
+    development: RetrievalSet,
+    *,
+    names: Sequence[str] | None = None,
+    metrics: Sequence[str] = METRICS,
+    tune_for: str = "map_at_r",
+    seed: int = 0,
+) -> list[RerankingResult]:
+    """Score ``data`` with and without each re-ranking method.
+
+    Only ``development`` is used for tuning: parameters are chosen by ``tune_for``, and whitening is fitted
+    there. During tuning whitening is fitted on half of the classes and parameters are chosen on the other
+    half; the final whitening uses all classes. Intervals are from a bootstrap over classes, since queries of
+    one class are not independent.
+
+    Args:
+        data: Data to score, such as the test set.
+        development: Data of other classes, such as those of training and validation.
+        names: Names from ``RERANKERS``. Defaults to all.
+        metrics: Retrieval metrics.
+        tune_for: Metric for the choice of parameters.
+        seed: Seed of the bootstrap.
+
+    Returns:
+        The plain ranking first, then one result per name.
+    """
+    chosen = list(RERANKERS) if names is None else list(names)
+    for name in chosen:
+        if name not in RERANKERS:
+            raise UsageError(f'unknown re-ranking "{name}"{did_you_mean(name, RERANKERS)}')
+    data, development = _unit(data), _unit(development)
+    if set(data.labels.tolist()) & set(development.labels.tolist()):
+        raise UsageError(
+            "the development data shares classes with the scored data; pass development data of other classes"
+        )
+    classes = torch.tensor(sorted(set(development.labels.tolist())))
+    fit, tune = development.select_classes(classes[::2]), development.select_classes(classes[1::2])
+    plain = _score(PLAIN, {}, data, development.queries, metrics)
+    before = _mean(_score(PLAIN, {}, tune, fit.queries, [tune_for])[tune_for])
+    draws = _class_draws(data.labels, plain, seed)
+    results = [_result("none", {}, 0.0, values=plain, plain=plain, draws=draws)]
+    for name in chosen:
+        reranker = RERANKERS[name]
+        tried = [
+            (_mean(_score(reranker, setting, tune, fit.queries, [tune_for])[tune_for]), setting)
+            for setting in reranker.settings()
+        ]
+        best, setting = max(tried, key=lambda pair: pair[0])
+        values = _score(reranker, setting, data, development.queries, metrics)
+        results.append(_result(name, setting, best - before, values=values, plain=plain, draws=draws))
+    return results
+
+
+def _unit(data: RetrievalSet) -> RetrievalSet:
+    return data.replace_vectors(
+        F.normalize(data.queries.float(), dim=1), F.normalize(data.candidates.float(), dim=1)
+    )
+
+
+def _score(
+    reranker: Reranker,
+    setting: Mapping[str, Number],
+    data: RetrievalSet,
+    fitted_to: Tensor,
+    metrics: Sequence[str],
+) -> Values:
+    depth = required_depth(metrics, data.labels, data.candidate_labels, exclude_self=data.excludes_self)
+    # Re-ranking changes the order of the first rows, so it needs more rows than the metrics.
+    count = min(2 * depth, len(data.candidates) - int(data.excludes_self))
+    rows = reranker.rank(data, count, fitted_to, **setting)
+    return score_ranking(rows, data.labels, data.candidate_labels, metrics, exclude_self=data.excludes_self)
+
+
+def _mean(values: npt.NDArray[np.float64]) -> float:
+    return float(np.nanmean(values))
+
+
+@dataclass(frozen=True, eq=False)
+class _ClassDraws:
+    """Bootstrap draws over classes.
+
+    Attributes:
+        picks: Number of times that each class is drawn, resamples x C.
+        owner: Class of each scored query.
+        scored: Mask of the scored queries.
+    """
+
+    picks: npt.NDArray[np.float64]
+    owner: npt.NDArray[np.int64]
+    scored: npt.NDArray[np.bool_]
+
+    def estimate(self, values: npt.NDArray[np.float64]) -> MeanEstimate:
+        counted = values[self.scored]
+        sums, sizes = np.bincount(self.owner, counted), np.bincount(self.owner)
+        low, high = np.quantile(self.picks @ sums / (self.picks @ sizes), [0.025, 0.975])
+        return MeanEstimate(float(counted.mean()), float(low), float(high))
+
+
+def _class_draws(labels: Tensor, values: Values, seed: int) -> _ClassDraws:
+    scored = ~np.isnan(next(iter(values.values())))
+    classes, owner = np.unique(labels.numpy()[scored], return_inverse=True)
+    generator = numpy_generator("rerank", "classes", seed)
+    picks = generator.multinomial(len(classes), np.full(len(classes), 1 / len(classes)), size=RESAMPLES)
+    return _ClassDraws(picks.astype(np.float64), owner, scored)
+
+
+def _result(
+    name: str, setting: dict[str, Number], gain: float, *, values: Values, plain: Values, draws: _ClassDraws
+) -> RerankingResult:
+    return RerankingResult(
+        name=name,
+        parameters=setting,
+        development_gain=gain,
+        scores={metric: draws.estimate(each) for metric, each in values.items()},
+        gains={metric: draws.estimate(each - plain[metric]) for metric, each in values.items()},
+    )
+
+
+def retrieval_sets_from_files(
+    queries: EmbeddingFile, gallery: EmbeddingFile | None, development: EmbeddingFile
+) -> tuple[RetrievalSet, RetrievalSet]:
+    """Return the data to score and the development data from embedding files with comparable labels."""
+    given = [each for each in (queries, gallery, development) if each is not None]
+    names = np.concatenate([np.asarray(each.labels).astype(str) for each in given])
+    codes = torch.from_numpy(np.unique(names, return_inverse=True)[1].astype(np.int64))
+    sizes = [len(each.embeddings) for each in given]
+    labels = [codes[end - size : end] for size, end in zip(sizes, np.cumsum(sizes).tolist(), strict=True)]
+    vectors = [torch.from_numpy(np.array(each.embeddings, dtype=np.float32)) for each in given]
+    if gallery is None:
+        return RetrievalSet(vectors[0], labels[0]), RetrievalSet(vectors[1], labels[1])
+    return RetrievalSet(vectors[0], labels[0], vectors[1], labels[1]), RetrievalSet(vectors[2], labels[2])

@@ -1,0 +1,132 @@
+"""The conclusion says which method to use, as the judged pairs have it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from levelfield.analysis import analyze, conclude, conclude_experiment
+from levelfield.records import MetricInfo
+from levelfield.stats import JudgedPair, Judgment, MethodEstimate
+
+MAP = MetricInfo(name="map_at_r", label="MAP@R", unit="percent", higher_is_better=True)
+Writer = Callable[..., Path]
+
+
+def judged(means: Mapping[str, float], half: float) -> Judgment:
+    """Return a judgment whose pairs differ if their means are more than ``half`` apart."""
+    names = sorted(means, key=lambda name: -means[name])
+    pairs = []
+    for first, second in combinations(names, 2):
+        gap = means[first] - means[second]
+        found = "better" if gap > half else "undecided"
+        low = max(gap - half, 0.0) if found == "better" else gap - half
+        pairs.append(JudgedPair(first, second, gap, low, gap + half, 9.0, 0.1, 0.1, found))  # type: ignore[arg-type]
+    beaten = {pair.second for pair in pairs if pair.verdict == "better"}
+    estimates = [
+        MethodEstimate(name, means[name], 0.0, 1.0, 9.0, 0.0, 0.0, name not in beaten, 0.0) for name in names
+    ]
+    return Judgment(tuple(estimates), tuple(pairs), 0.05, None, 100, 3, 1, ())
+
+
+def text(means: Mapping[str, float], half: float, **options: Any) -> str:
+    return conclude(judged(means, half), MAP, **options).text
+
+
+def test_one_winner() -> None:
+    means = {"contrastive": 0.20, "triplet": 0.166, "arcface": 0.15, "pretrained": 0.1}
+    assert text(means, 0.03, baseline="pretrained") == (
+        "Use contrastive: it beats every other method (by 3.4 points of MAP@R over triplet, 0.4 to 6.4). "
+        "All three beat the pretrained features, by 5.0 to 10.0 points of MAP@R."
+    )
+
+
+def test_nothing_told_apart_and_no_gain() -> None:
+    means = {"contrastive": 0.20, "triplet": 0.19, "pretrained": 0.18}
+    assert text(means, 0.028, baseline="pretrained", advice="More test classes would help most.") == (
+        "Nothing was told apart, and nothing beat the pretrained features; it cannot see differences below "
+        "about 2.8 points of MAP@R. More test classes would help most."
+    )
+
+
+def test_all_beat_the_baseline_and_the_cheapest_is_named() -> None:
+    means = {"triplet": 0.205, "contrastive": 0.20, "pretrained": 0.15}
+    found = conclude(
+        judged(means, 0.014), MAP, baseline="pretrained", seconds={"triplet": 30.0, "contrastive": 12.0}
+    )
+    assert found.text == (
+        "Both beat the pretrained features, by 5.0 to 5.5 points of MAP@R. Between them this test sees no "
+        "difference; it cannot see differences below about 1.4 points of MAP@R. Take the cheapest to train: "
+        "contrastive (12 s a run, triplet 30 s)."
+    )
+    assert (found.use, found.tied) == ("contrastive", ("triplet",))
+
+
+def test_some_tied_and_some_worse() -> None:
+    means = {"a": 0.20, "b": 0.199, "c": 0.18, "d": 0.17}
+    assert text(means, 0.01) == (
+        "Use a (20.0) or b (19.9): between them this test sees no difference. "
+        "c and d are worse for sure, 2.0 to 3.0 points of MAP@R behind."
+    )
+
+
+def test_many_tied_are_counted() -> None:
+    means = {f"m{number}": 0.2 - 0.0001 * number for number in range(8)} | {"x": 0.1, "pretrained": 0.15}
+    found = conclude(judged(means, 0.02), MAP, baseline="pretrained")
+    assert found.text == (
+        "Use m0 (20.0) or any of 7 others that were not found worse. x is worse for sure, 10.0 points of "
+        "MAP@R behind. 8 of 9 methods beat the pretrained features. x is worse than the pretrained features."
+    )
+    assert found.worse == ("x",) and len(found.beats_baseline) == 8
+
+
+def test_one_method_and_none() -> None:
+    assert text({"a": 0.2, "pretrained": 0.199}, 0.01, baseline="pretrained") == (
+        "a scores 20.0 MAP@R. a was not found better than the pretrained features."
+    )
+    assert text({"a": 0.2, "untrained": 0.1}, 0.01, baseline="untrained") == (
+        "a scores 20.0 MAP@R. It beats the untrained network, by 10.0 points of MAP@R."
+    )
+    assert conclude(None, MAP).text == "No method has a test score yet."
+
+
+def test_a_metric_without_direction_recommends_nothing() -> None:
+    plain = MetricInfo(name="x", label="x")
+    found = conclude(judged({"a": 0.2, "b": 0.1}, 0.01), plain)
+    assert found.use is None and "recommends no method" in found.text
+
+
+def test_a_refusal_is_the_answer() -> None:
+    refused = replace(judged({"a": 0.2, "b": 0.1}, 0.5), refusal="No verdict: too many searches went badly.")
+    found = conclude(refused, MAP, advice="More test classes would help most.")
+    assert found.use is None and found.text == "No verdict: too many searches went badly."
+
+
+def test_lower_may_be_better(write_experiment: Writer) -> None:
+    info = {"name": "alignment", "label": "alignment", "unit": "", "higher_is_better": False}
+    means = {"contrastive": 0.6, "triplet": 0.4, "untrained": 0.9}
+    root = write_experiment(means=means, metrics=("alignment",), metric_infos=[info])
+    found = conclude_experiment(analyze(root, metric="alignment"))
+    assert found.use == "triplet" and found.worse == ("contrastive",)
+    assert found.beats_baseline == ("triplet", "contrastive")
+
+
+@pytest.mark.parametrize(
+    ("epochs", "note"),
+    [
+        ([0, 0, 0, 2], "triplet kept its starting point in most runs: training did not help."),
+        ([1000, 1000, 1000, 4], "triplet was still improving at the end of most runs."),
+        ([10, 0, 1000, 4], ""),
+    ],
+)
+def test_methods_that_did_not_learn_are_named(write_experiment: Writer, epochs: list[int], note: str) -> None:
+    root = write_experiment(
+        means={"contrastive": 0.5, "triplet": 0.5, "untrained": 0.1}, epochs={"triplet": epochs}
+    )
+    found = conclude_experiment(analyze(root))
+    assert (note in found.sentences) if note else not any("most runs" in line for line in found.sentences)

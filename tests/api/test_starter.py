@@ -1,0 +1,97 @@
+"""``levelfield new`` writes valid experiment files and asks at most three questions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import typer
+from PIL import Image
+
+from levelfield.api.starter import EFFORTS, TRACKERS
+from levelfield.cli import new as verb
+from levelfield.cli._app import run_app
+from levelfield.config import Experiment
+from levelfield.protocol import resolve_experiment
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    root = tmp_path / "my photos"
+    for number in range(12):
+        (root / f"kind {number}").mkdir(parents=True)
+        for copy in range(4):
+            Image.new("RGB", (40, 30), (number * 20, copy * 60, 9)).save(
+                root / f"kind {number}" / f"{copy}.jpg"
+            )
+    return root
+
+
+@pytest.fixture(autouse=True)
+def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("effort", EFFORTS)
+@pytest.mark.parametrize("track", ["none", *TRACKERS])
+def test_written_files_are_valid(photos: Path, effort: str, track: str) -> None:
+    arguments = ["--photos", str(photos), "--effort", effort, "--track", track]
+    assert run_app(["new", "mine", *arguments]) == 0
+    experiment = Experiment.load("mine.yaml")
+    assert experiment.search.trials == EFFORTS[effort].trials
+    assert [spec.name for spec in experiment.track] == ([] if track == "none" else [track])
+    resolved = resolve_experiment(experiment)
+    assert len(resolved.methods) == (len(EFFORTS[effort].methods) or 14)
+
+
+def test_without_photos_it_uses_glyphs() -> None:
+    assert run_app(["new", "first"]) == 0
+    experiment = Experiment.load("first.yaml")
+    assert experiment.dataset.name == "glyphs"
+    assert len(resolve_experiment(experiment).methods) == 3
+
+
+def test_at_most_three_questions(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    answers = iter([str(photos), "normal", "tensorboard"])
+
+    def prompt(text: str, default: str = "") -> str:
+        asked.append(text)
+        return next(answers)
+
+    monkeypatch.setattr(typer, "prompt", prompt)
+    monkeypatch.setattr(verb.sys.stdin, "isatty", lambda: True, raising=False)
+    assert run_app(["new", "mine"]) == 0
+    assert len(asked) == 3
+    assert Experiment.load("mine.yaml").track[0].name == "tensorboard"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["new", "../x"], "is not a valid experiment name"),
+        (["new", "x", "--effort", "quik"], 'did you mean "quick"'),
+        (["new", "x", "--track", "mlflo"], 'did you mean "mlflow"'),
+        (["new", "x", "--photos", "nowhere"], "is not a folder"),
+    ],
+)
+def test_wrong_answers_are_reported(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_app(arguments) == 2
+    assert message in capsys.readouterr().err
+    assert not Path("x.yaml").exists()
+
+
+def test_nothing_is_overwritten(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("mine.yaml").write_text("mine")
+    assert run_app(["new", "mine"]) == 2
+    assert Path("mine.yaml").read_text() == "mine"
+
+
+def test_too_few_classes_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a", "b"):
+        (tmp_path / "few" / name).mkdir(parents=True)
+        Image.new("RGB", (8, 8)).save(tmp_path / "few" / name / "1.png")
+    assert run_app(["new", "mine", "--photos", "few"]) == 2
+    assert "holds 2 classes" in capsys.readouterr().err

@@ -1,0 +1,48 @@
+"""A password in an address appears in no message."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from levelfield.cli._app import run_app
+from levelfield.core.errors import RunError, mask_password
+
+SECRET = "s3cr3t"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"postgresql://me:{SECRET}@host/images",
+        f"postgres://me:{SECRET}@host:5432/images?table=birds",
+        f"postgresql+psycopg://me:{SECRET}@host/images",
+        f"postgresql://me:{SECRET}/{SECRET}@{SECRET}@host/images",
+        f"postgresql://host/images?user=me&password={SECRET}",
+        f"host=there password='{SECRET} {SECRET}' dbname=images",
+    ],
+)
+def test_passwords_are_masked(address: str) -> None:
+    assert SECRET not in mask_password(f"cannot reach {address}: refused")
+    assert SECRET not in str(RunError(f"cannot reach {address}: refused"))
+
+
+def test_other_text_is_left_alone() -> None:
+    for text in ("https://host/a@b", "postgresql://me@host/images", "a:b@c", "time: 10:30 @ noon"):
+        assert mask_password(text) == text
+
+
+def test_the_command_line_masks_the_password(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from levelfield.retrieval import index
+
+    address = f"postgresql://me:{SECRET}@localhost:9/images"
+    assert run_app(["index", "--remove", "a", "-o", address]) == 1  # no server there
+    monkeypatch.setattr(index, "remove_images", lambda out, names: (1, 2))
+    assert run_app(["index", "--remove", "a", "-o", address]) == 0
+    monkeypatch.setattr(index, "remove_images", lambda out, names: (0, 2))
+    assert run_app(["index", "--remove", "a", "-o", address]) == 2
+    shown = capsys.readouterr()
+    assert SECRET not in shown.out + shown.err and "me:***@localhost" in shown.out + shown.err

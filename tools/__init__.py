@@ -1,0 +1,1 @@
+"""Programs of the project itself: documentation and published records."""
