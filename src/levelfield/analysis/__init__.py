@@ -25,6 +25,8 @@ from levelfield.analysis._experiment_conclusion import (
     training_seconds,
 )
 from levelfield.analysis._metric_info import metric_info
+from levelfield.analysis._model_comparison import ModelComparison, ModelScores, compare_models
+from levelfield.analysis._model_differences import ClassDifference, QueryDifference
 from levelfield.analysis._pair_result import PairResult
 from levelfield.analysis._power import PowerEstimate, estimate_power
 from levelfield.analysis._published_comparison import PublishedComparison, compare_with_published
@@ -38,6 +40,7 @@ from levelfield.records import SETTINGS, LedgerLine, MetricInfo, Rerun, Revision
 __all__ = [
     "SETTINGS",
     "Analysis",
+    "ClassDifference",
     "Comparison",
     "Conclusion",
     "Confirmation",
@@ -45,10 +48,13 @@ __all__ = [
     "LedgerLine",
     "MethodResult",
     "MetricInfo",
+    "ModelComparison",
+    "ModelScores",
     "Neighbors",
     "PairResult",
     "PowerEstimate",
     "PublishedComparison",
+    "QueryDifference",
     "Repeat",
     "RepeatedPairs",
     "Rerun",
@@ -60,6 +66,7 @@ __all__ = [
     "check_outside",
     "compare_experiments",
     "compare_methods",
+    "compare_models",
     "compare_with_published",
     "conclude",
     "conclude_experiment",

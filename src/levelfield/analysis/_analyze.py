@@ -8,7 +8,7 @@ verdicts use the scores of the reruns.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -126,24 +126,7 @@ class Analysis:
 
         Two methods without a common group may still be undecided, if a method between them differs from one.
         """
-        methods = list(self.means)
-        different = {
-            frozenset((pair.first, pair.second))
-            for pair in self.pairs
-            if pair.verdict not in ("undecided", "equivalent")
-        }
-        found: list[tuple[str, ...]] = []
-        reach = 0  # a group that does not end after the one before is a part of it
-        for start in range(len(methods)):
-            end = start + 1
-            while end < len(methods) and not any(
-                frozenset((method, methods[end])) in different for method in methods[start:end]
-            ):
-                end += 1
-            if end - start > 1 and end > reach:
-                found.append(tuple(methods[start:end]))
-                reach = end
-        return found
+        return group_alike(list(self.means), self.pairs)
 
 
 def analyze(
@@ -181,7 +164,7 @@ def analyze(
     for each_setting, each_metric in product(SETTINGS, comparison.metrics):
         metric_info, margin = comparison.metric_infos[each_metric], None
         if (each_setting, each_metric) == (setting, metric):
-            margin = _margin(equivalence, metric_info)
+            margin = equivalence_margin(equivalence, metric_info)
         found = compare_methods(confirmations, each_setting, metric_info, equivalence=margin)
         if found is not None:
             judgments[each_setting, each_metric] = found
@@ -197,12 +180,39 @@ def analyze(
     )
 
 
-def _margin(equivalence: float | None, metric_info: MetricInfo) -> float | None:
+def equivalence_margin(equivalence: float | None, metric_info: MetricInfo) -> float | None:
+    """Return the largest difference that does not matter as a score; None if equivalence is not tested.
+
+    Args:
+        equivalence: The difference as tables print it; None takes half a point for metrics in percent.
+        metric_info: Metric that is compared.
+    """
     if equivalence is None and metric_info.unit == "percent":
         equivalence = DEFAULT_EQUIVALENCE_POINTS
     if equivalence is not None and not equivalence >= 0:
         raise UsageError(f"equivalence {equivalence:g} is negative; give 0 or more, such as 0.5")
     return equivalence / metric_info.scale if equivalence else None
+
+
+def group_alike(methods: Sequence[str], pairs: Sequence[PairResult]) -> list[tuple[str, ...]]:
+    """Return the largest groups of adjacent ``methods`` in which no two were found different."""
+    different = {
+        frozenset((pair.first, pair.second))
+        for pair in pairs
+        if pair.verdict not in ("undecided", "equivalent")
+    }
+    found: list[tuple[str, ...]] = []
+    reach = 0  # a group that does not end after the one before is a part of it
+    for start in range(len(methods)):
+        end = start + 1
+        while end < len(methods) and not any(
+            frozenset((method, methods[end])) in different for method in methods[start:end]
+        ):
+            end += 1
+        if end - start > 1 and end > reach:
+            found.append(tuple(methods[start:end]))
+            reach = end
+    return found
 
 
 def rank_by_mean(

@@ -61,6 +61,7 @@ def conclude(
     seconds: Mapping[str, float] | None = None,
     notes: Sequence[str] = (),
     advice: str = "",
+    noun: str = "method",
 ) -> Conclusion:
     """Return the conclusion of a judgment.
 
@@ -71,14 +72,15 @@ def conclude(
         seconds: Training time of a run of each method. Among tied methods the cheapest is named.
         notes: Sentences to add before the advice, such as methods that did not learn.
         advice: What would make the result more certain. It is added if methods are tied.
+        noun: Word for one of those compared, such as "model".
     """
     names = [] if judgment is None else [estimate.method for estimate in judgment.estimates]
     methods = [name for name in names if name != baseline]
     if judgment is None or not methods:
-        return Conclusion(None, (), (), (), None, ("No method has a test score yet.",))
-    facts = _Facts(judgment, metric_info, baseline if baseline in names else None, methods)
+        return Conclusion(None, (), (), (), None, (f"No {noun} has a test score yet.",))
+    facts = _Facts(judgment, metric_info, baseline if baseline in names else None, methods, noun)
     if metric_info.higher_is_better is None:
-        text = f"{metric_info.label} has no better direction, so it recommends no method."
+        text = f"{metric_info.label} has no better direction, so it recommends no {noun}."
         return Conclusion(None, (), (), (), facts.visible, (text,), tuple(notes))
     if judgment.refusal:
         return Conclusion(None, (), (), (), None, (judgment.refusal,), tuple(notes))
@@ -100,9 +102,15 @@ class _Facts:
     """The numbers that the sentences are made of."""
 
     def __init__(
-        self, judgment: Judgment, metric_info: MetricInfo, baseline: str | None, methods: list[str]
+        self,
+        judgment: Judgment,
+        metric_info: MetricInfo,
+        baseline: str | None,
+        methods: list[str],
+        noun: str,
     ) -> None:
         self.info = metric_info
+        self.noun = noun
         self.baseline = baseline
         self.methods = methods
         self.means = {estimate.method: estimate.mean for estimate in judgment.estimates}
@@ -152,7 +160,9 @@ def _first_sentences(facts: _Facts) -> list[str]:
     if facts.leaders == [facts.best]:
         pair = next(pair for pair in facts.pairs if pair.first == facts.best)
         by, interval = facts.interval(pair)
-        found = [f"Use {facts.best}: it beats every other method (by {by} over {pair.second}, {interval})."]
+        found = [
+            f"Use {facts.best}: it beats every other {facts.noun} (by {by} over {pair.second}, {interval})."
+        ]
         return [*found, *_against_baseline(facts)]
     if not facts.worse:
         return _nothing_told_apart(facts)
@@ -206,7 +216,7 @@ def _against_baseline(facts: _Facts) -> list[str]:
     elif len(facts.above) <= NAMED:
         found = f"Only {_join(facts.above)} beat{'s' if len(facts.above) == 1 else ''} {what}."
     else:
-        found = f"{len(facts.above)} of {count} methods beat {what}."
+        found = f"{len(facts.above)} of {count} {facts.noun}s beat {what}."
     return [found, *_worse_than_baseline(facts)]
 
 

@@ -33,8 +33,8 @@ def known_chance(table: ScoreTable, sign: int = 1) -> Errors:
 def _split_by_method(between: Array) -> Array:
     """Split the variances of differences (M x M) into one part per method (M)."""
     size = len(between)
-    if size == 2:
-        return np.full(2, between[0, 1] / 2)
+    if size < 3:
+        return np.full(size, between.sum() / 4)
     sums = between.sum(axis=1)
     parts: Array = np.maximum((sums - sums.sum() / (2 * (size - 1))) / (size - 2), 0.0)
     return parts
