@@ -50,23 +50,27 @@ class DriverOnly(Contrastive):
     "A loss in a file that only the driver has."
 """
 
-SLOW = """
-import os, time, uuid
+HELD = """
+import os, pathlib, time, uuid
 import levelfield as lf
 from levelfield.losses.contrastive import Contrastive
 
-@lf.losses.register("slow_on_nodes", space={"neg_margin": lf.Float(0.1, 1.0)})
-class SlowOnNodes(Contrastive):
-    "Slow on the cluster; writes each of its steps to a file there."
+@lf.losses.register("held_on_nodes", space={"neg_margin": lf.Float(0.1, 1.0)})
+class HeldOnNodes(Contrastive):
+    "Writes each of its steps to a file on the cluster; from the third on, waits until a node was lost."
     def __init__(self, **options):
         super().__init__(**options)
         self.me = uuid.uuid4().hex
+        self.steps = 0
 
     def forward(self, embeddings, labels, *rest):
         if "LEVELFIELD_TEST_NODE" in os.environ:
-            with open(os.environ["LEVELFIELD_TEST_STEPS"], "a") as file:
+            self.steps += 1
+            steps = pathlib.Path(os.environ["LEVELFIELD_TEST_STEPS"])
+            with steps.open("a") as file:
                 file.write(self.me + "\\n")
-            time.sleep(0.15)
+            while self.steps > 2 and not steps.with_name("node was lost").exists():
+                time.sleep(0.05)
         return super().forward(embeddings, labels, *rest)
 """
 
@@ -282,14 +286,17 @@ def _broken_torch(directory: Path) -> Path:
     return directory
 
 
-def test_a_long_run_on_a_lost_node_goes_on_where_it_was(
+def test_a_run_on_a_lost_node_goes_on_where_it_was(
     nodes: ThreeNodes, experiment: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The driver has its states; the run continues after the last one."""
+    """The driver has its states; the run continues after the last one.
+
+    Both runs of the search wait in their third step until the node of one of them is lost.
+    """
     monkeypatch.setattr("levelfield.engine.ray.POLL_SECONDS", 0.2)
-    (tmp_path / "slow.py").write_text(SLOW)
-    steps, out = 60, tmp_path / "out"  # long enough for the death of a node to be noticed
-    values = on(nodes, experiment) | {"plugins": [str(tmp_path / "slow.py")], "methods": ["slow_on_nodes"]}
+    (tmp_path / "held.py").write_text(HELD)
+    steps, out = 6, tmp_path / "out"
+    values = on(nodes, experiment) | {"plugins": [str(tmp_path / "held.py")], "methods": ["held_on_nodes"]}
     values["training"] = {
         "iterations_per_epoch": 1,
         "max_epochs": steps,
@@ -297,22 +304,25 @@ def test_a_long_run_on_a_lost_node_goes_on_where_it_was(
         "patience": None,
     }
     values["search"] = {"trials": 1, "sampler": "random"}
+    ended = threading.Event()
 
-    class LoseOne:
-        """Remove the second node as soon as the driver has the state of a run of each; the third stays."""
+    def lose_the_second() -> None:
+        """Remove a node as soon as the driver has a state of both runs, then let the other run go on."""
+        while len(list(out.glob("runs/*/state.pt"))) < 2 and not ended.wait(0.05):
+            pass
+        nodes.cluster.remove_node(nodes.nodes[0], allow_graceful=False)
+        (nodes.directory / "node was lost").touch()
 
-        done = False
-
-        def update(self, progress_state: ProgressState, event: ProgressEvent) -> None:
-            if not self.done and len(list(out.glob("runs/*/state.pt"))) == 2:
-                self.done = True
-                nodes.cluster.remove_node(nodes.nodes[0], allow_graceful=False)
-
-    found = records_of(lf.run(values, out, progress=LoseOne()).path)
+    thief = threading.Thread(target=lose_the_second)
+    thief.start()
+    try:
+        found = records_of(lf.run(values, out).path)
+    finally:
+        ended.set()
+        thief.join()
     counts = Counter((nodes.directory / "steps").read_text().split())
-    runs = 4  # two folds, searched and confirmed
-    assert len(counts) > runs, "one was begun again"
-    assert sum(count == steps for count in counts.values()) < runs, "but not from its beginning"
+    assert sum(counts.values()) >= 4 * steps and len(counts) == 5, "four runs; one was begun again"
+    assert sum(count == steps for count in counts.values()) == 3, "but not from its beginning"
     undisturbed = lf.run(alone(values), tmp_path / "a").path
     assert not differences(records_of(undisturbed), found)
 
