@@ -17,6 +17,7 @@ HERE = Path(__file__).parent
 os.environ.setdefault("LEVELFIELD_CACHE", str(HERE.parent / ".cache"))
 os.environ.setdefault("COLUMNS", "200")
 
+LONG = ("slow", "browser", "ray")  # marks of the tests that `make quick` leaves out
 TOY_PLUGIN = HERE / "helpers" / "toy_plugin.py"
 # Collecting doctests would register its loss, and import more than the tests need.
 collect_ignore = ["helpers/delayed_plugin.py", "helpers/warm_imports.py"]
@@ -87,15 +88,20 @@ def finished_tiny(_finished_tiny: Path, tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark tests in a browser; now, because ``-m`` chooses right after the collection."""
+    """Mark tests in a browser; now, because ``-m`` chooses right after the collection.
+
+    Tests with processes, browsers and clusters get a second attempt. pytest reports it as "rerun".
+    """
     if "open_page" in getattr(item, "fixturenames", ()):
         item.add_marker(pytest.mark.browser)
+    if any(map(item.get_closest_marker, LONG)):
+        item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Start long tests first."""
-    long = [item for item in items if any(map(item.get_closest_marker, ("slow", "browser", "ray")))]
+    long = [item for item in items if any(map(item.get_closest_marker, LONG))]
     if not long:
         return
     chosen = set(long)

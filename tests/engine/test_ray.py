@@ -304,6 +304,8 @@ def test_a_run_on_a_lost_node_goes_on_where_it_was(
         "patience": None,
     }
     values["search"] = {"trials": 1, "sampler": "random"}
+    for name in ("steps", "node was lost"):  # of an earlier attempt
+        (nodes.directory / name).unlink(missing_ok=True)
     ended = threading.Event()
 
     def lose_the_second() -> None:
@@ -312,6 +314,7 @@ def test_a_run_on_a_lost_node_goes_on_where_it_was(
             pass
         nodes.cluster.remove_node(nodes.nodes[0], allow_graceful=False)
         (nodes.directory / "node was lost").touch()
+        nodes.nodes[0] = nodes.add("second")
 
     thief = threading.Thread(target=lose_the_second)
     thief.start()
