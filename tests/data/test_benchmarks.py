@@ -11,7 +11,12 @@ from tests.oracles import layouts
 from levelfield.core.errors import UsageError
 from levelfield.data import load, registry, splits
 
-OFFICIAL = {"cub200": layouts.cub200, "cars196": layouts.cars196, "sop": layouts.sop}
+OFFICIAL = {
+    "cub200": layouts.cub200,
+    "cars196": layouts.cars196,
+    "flowers102": layouts.flowers102,
+    "sop": layouts.sop,
+}
 ALL = {**OFFICIAL, "inshop": layouts.inshop, "gldv2": layouts.gldv2}
 
 
@@ -74,6 +79,14 @@ def test_cars_takes_its_labels_from_the_annotations(tmp_path: Path) -> None:
     assert dataset.class_names[2] == "Maker Model 2"
 
 
+def test_flowers_are_split_by_class(tmp_path: Path) -> None:
+    layouts.flowers102(tmp_path)
+    dataset = load("flowers102", root=str(tmp_path))
+    assert dataset.labels.tolist() == list(range(102)) * 2
+    assert dataset.is_test is not None and dataset.is_test.tolist() == ([False] * 51 + [True] * 51) * 2
+    assert len(set(dataset.class_names)) == 102
+
+
 def test_sop_has_its_official_split_and_the_half_split(tmp_path: Path) -> None:
     layouts.sop(tmp_path, train=6, test=4)
     dataset = load("sop", root=str(tmp_path))
@@ -118,6 +131,7 @@ def test_landmarks_have_train_clean_index_and_the_solutions_queries(tmp_path: Pa
         ("cub200", "image_class_labels.txt", "1 one\n", '"one" is not a whole number'),
         ("cub200", "image_class_labels.txt", "1 1\n", "are inconsistent"),
         ("cars196", "cars_annos.mat", "not a matrix", "is not the official annotation file"),
+        ("flowers102", "imagelabels.mat", "not a matrix", "is not the official label file"),
         (
             "sop",
             "Ebay_test.txt",

@@ -44,6 +44,16 @@ def cars196(root: Path, classes: int = 4, images: int = 3) -> Path:
     return folder
 
 
+def flowers102(root: Path, images: int = 2) -> Path:
+    """Files jpg/ and imagelabels.mat in ``root / flowers-102``; all 102 classes, not in the order of files."""
+    folder = root / "flowers-102"
+    labels = [k % 102 + 1 for k in range(102 * images)]
+    for k in range(len(labels)):
+        draw_image(folder / f"jpg/image_{k + 1:05}.jpg", k)
+    savemat(folder / "imagelabels.mat", {"labels": np.array([labels], dtype=np.uint8)})
+    return folder
+
+
 def sop(root: Path, train: int = 3, test: int = 2, images: int = 2) -> Path:
     """Stanford_Online_Products below ``root``."""
     folder = root / "Stanford_Online_Products"
