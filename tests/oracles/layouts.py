@@ -45,7 +45,7 @@ def cars196(root: Path, classes: int = 4, images: int = 3) -> Path:
 
 
 def flowers102(root: Path, images: int = 2) -> Path:
-    """Files jpg/ and imagelabels.mat in ``root / flowers-102``; all 102 classes, not in the order of files."""
+    """Write jpg/ and imagelabels.mat into ``root / flowers-102``; all classes, not in the order of files."""
     folder = root / "flowers-102"
     labels = [k % 102 + 1 for k in range(102 * images)]
     for k in range(len(labels)):
