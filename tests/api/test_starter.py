@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -95,3 +97,47 @@ def test_too_few_classes_are_reported(tmp_path: Path, capsys: pytest.CaptureFixt
         Image.new("RGB", (8, 8)).save(tmp_path / "few" / name / "1.png")
     assert run_app(["new", "mine", "--photos", "few"]) == 2
     assert "holds 2 classes" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda root: (root / "kind 3" / "1.jpg").write_bytes(b"no image"), "1 image cannot be read"),
+        (lambda root: [(root / "kind 3" / f"{n}.jpg").unlink() for n in (1, 2, 3)], "2 images (kind 3)"),
+        (lambda root: (root / "empty").mkdir(), "empty has no images; remove it"),
+        (
+            lambda root: [
+                shutil.copy(root / "kind 0" / "0.jpg", root / f"kind {n}" / "copy.jpg") for n in range(1, 12)
+            ],
+            "same",
+        ),
+    ],
+    ids=["unreadable", "single image", "empty", "copies in other classes"],
+)
+def test_no_file_is_written_that_cannot_run(
+    spoil: Callable[[Path], object], message: str, photos: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spoil(photos)
+    assert run_app(["new", "mine", "--photos", str(photos)]) == 2
+    assert message in capsys.readouterr().err
+    assert not Path("mine.yaml").exists()
+
+
+@pytest.mark.parametrize("layout", ["other classes", "same classes", "with validation"])
+def test_folders_that_are_split_already_stay_so(layout: str, tmp_path: Path) -> None:
+    parts = ("train", "val", "test") if layout == "with validation" else ("train", "test")
+    for number in range(12):
+        for copy in range(8):
+            part = parts[(number if layout == "other classes" else copy) % len(parts)]
+            (tmp_path / "split" / part / f"kind {number}").mkdir(parents=True, exist_ok=True)
+            image = Image.new("RGB", (40, 30), (number * 20, copy * 30, 9))
+            image.save(tmp_path / "split" / part / f"kind {number}" / f"{copy}.jpg")
+    assert run_app(["new", "mine", "--photos", "split"]) == 0
+    experiment = Experiment.load("mine.yaml")
+    assert experiment.dataset.options["layout"] == "splits"
+    expected = {
+        "other classes": "class_disjoint",
+        "same classes": "closed_set",
+        "with validation": "predefined",
+    }
+    assert experiment.split.name == expected[layout]

@@ -27,7 +27,7 @@ def made(folder: Path) -> Dataset:
         file = folder / f"class{k // 3}" / f"{k}.png"
         file.parent.mkdir(parents=True, exist_ok=True)
         photo(k).save(file)
-    return load("folder", root=str(folder))
+    return load("folder", root=str(folder), seed=None)
 
 
 TEST = np.arange(6, 12)
@@ -38,7 +38,7 @@ def test_a_sound_set_has_nothing_but_counts(tmp_path: Path) -> None:
     found = check(made(tmp_path), test=TEST, progress=lambda *at: steps.append(at))
     assert found.passed and steps[-1] == (12, 12)
     assert (found.images, found.classes, found.smallest, found.median, found.largest) == (12, 4, 3, 3.0, 3)
-    assert (found.single, found.copies, found.conflicts) == (0, 0, ())
+    assert (found.single, found.copies, found.conflicts) == ((), 0, ())
 
 
 def test_unreadable_files_are_listed_with_the_reason(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_unreadable_files_are_listed_with_the_reason(tmp_path: Path) -> None:
 def test_the_same_image_on_both_sides_is_a_leak_whatever_its_file_format(tmp_path: Path) -> None:
     made(tmp_path)
     photo(0).save(tmp_path / "class3" / "copy.bmp")
-    found = check(load("folder", root=str(tmp_path)), test=np.arange(6, 13))
+    found = check(load("folder", root=str(tmp_path), seed=None), test=np.arange(6, 13))
     assert found.exact_leaks == ((0, 12),) and not found.near_leaks
     assert found.conflicts == ((0, 12),) and found.copies == 1
 
@@ -62,7 +62,7 @@ def test_the_same_image_on_both_sides_is_a_leak_whatever_its_file_format(tmp_pat
 def test_copies_within_a_side_and_class_are_no_leak(tmp_path: Path) -> None:
     made(tmp_path)
     photo(0).save(tmp_path / "class0" / "copy.png")
-    found = check(load("folder", root=str(tmp_path)), test=np.arange(7, 13))
+    found = check(load("folder", root=str(tmp_path), seed=None), test=np.arange(7, 13))
     assert found.passed and found.copies == 1 and found.conflicts == ()
 
 

@@ -14,13 +14,13 @@ from levelfield.core.errors import RunError, UsageError
 from levelfield.data import load, registry, splits
 
 
-def test_folders_are_classes_in_natural_order(tmp_path: Path) -> None:
+def test_folders_are_classes_and_may_keep_their_natural_order(tmp_path: Path) -> None:
     for k, name in enumerate(
         ["10 wolf/a.jpg", "2 fox/deep/b.PNG", "2 fox/a.jpg", "bear/a.webp", ".hidden/a.jpg"]
     ):
         draw_image(tmp_path / name, k)
     (tmp_path / "bear" / "notes.txt").write_text("not an image")
-    dataset = load("folder", root=str(tmp_path))
+    dataset = load("folder", root=str(tmp_path), seed=None)
     assert dataset.class_names == ("2 fox", "10 wolf", "bear")
     assert dataset.labels.tolist() == [1, 0, 0, 2] and dataset.is_test is None
     assert dataset.notes == ("2 files that are not images were left out",)
@@ -50,6 +50,61 @@ def test_wrong_folders_are_refused(tmp_path: Path) -> None:
     (tmp_path / "cat").mkdir()
     with pytest.raises(UsageError, match="cat has no images; remove it or add images"):
         load("folder", root=str(tmp_path))
+
+
+def test_classes_are_in_a_random_order_that_a_new_class_does_not_change(tmp_path: Path) -> None:
+    names = [f"{letter}{number}" for letter in "abcd" for number in range(6)]
+    for k, name in enumerate(names):
+        draw_image(tmp_path / name / "1.png", k)
+    found = load("folder", root=str(tmp_path)).class_names
+    assert sorted(found) == names and list(found) != names
+    kinds = {name[0] for name in found[:12]}  # the development half is not the first half of the alphabet
+    assert kinds == set("abcd")
+    assert load("folder", root=str(tmp_path), seed=1).class_names != found
+    draw_image(tmp_path / "aa" / "1.png", 99)
+    with_new = load("folder", root=str(tmp_path)).class_names
+    assert tuple(name for name in with_new if name != "aa") == found
+
+
+def test_a_folder_that_cannot_be_used_names_the_fix(tmp_path: Path) -> None:
+    for k, name in enumerate(["nest/photos/a/1.png", "nest/photos/b/1.png"]):
+        draw_image(tmp_path / name, k)
+    with pytest.raises(UsageError, match=r"did you mean .*nest/photos\?"):
+        load("folder", root=str(tmp_path / "nest"))
+    for k, name in enumerate(["parts/train/a/1.png", "parts/test/b/1.png"]):
+        draw_image(tmp_path / name, k)
+    with pytest.raises(UsageError, match="set `layout: splits`"):
+        load("folder", root=str(tmp_path / "parts"))
+    for name in ("c", "d"):
+        (tmp_path / "nest" / "photos" / name).mkdir()
+    with pytest.raises(UsageError, match=r"2 class folders of .* have no images \(c, d\); remove them"):
+        load("folder", root=str(tmp_path / "nest" / "photos"))
+
+
+def test_subfolders_of_classes_are_no_classes(tmp_path: Path) -> None:
+    for k, name in enumerate(["a/2019/1.png", "a/2020/1.png", "b/2019/1.png"]):
+        draw_image(tmp_path / name, k)
+    assert sorted(load("folder", root=str(tmp_path)).class_names) == ["a", "b"]
+
+
+def test_photos_of_phones_need_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    draw_image(tmp_path / "a" / "1.png", 0)
+    (tmp_path / "a" / "IMG_1.HEIC").write_bytes(b"a photo")
+    with pytest.raises(UsageError, match=r"1 photo is in the format HEIC \(a/IMG_1.HEIC\).*pillow-heif"):
+        load("folder", root=str(tmp_path))
+
+
+def test_links_and_loose_images_are_noted(tmp_path: Path) -> None:
+    for k, name in enumerate(["photos/a/1.png", "photos/b/1.png", "elsewhere/2.png", "photos/loose.png"]):
+        draw_image(tmp_path / name, k)
+    (tmp_path / "photos" / "a" / "more").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    (tmp_path / "photos" / "c").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    dataset = load("folder", root=str(tmp_path / "photos"))
+    assert sorted(dataset.class_names) == ["a", "b", "c"] and len(dataset) == 3
+    loose, link = dataset.notes
+    assert "1 image is in no class folder and left out (loose.png); move it into a class" in loose
+    assert "1 link to a folder inside of a class was not followed (a/more)" in link
 
 
 def table(folder: Path, text: str) -> str:

@@ -151,3 +151,8 @@ def test_what_is_wrong_with_a_hub_is_told_in_a_line(
     monkeypatch.setattr(torch.hub, "list", offline)
     with pytest.raises(RunError, match=r"github\.com/owner/name cannot be reached .*no route to host"):
         models.create_trunk("hub:owner/name/net")
+
+
+def test_a_network_without_its_prefix_is_suggested_with_it() -> None:
+    with pytest.raises(UsageError, match='unknown trunk "resnet18"; did you mean "timm:resnet18"'):
+        models.registry["resnet18"]

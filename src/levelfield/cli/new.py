@@ -27,11 +27,13 @@ def new(
     from levelfield.api.starter import (
         EFFORTS,
         TRACKERS,
+        check_runnable,
         experiment_template,
         few_classes_warning,
         get_effort,
         inspect_images,
     )
+    from levelfield.cli._progress import task_progress
     from levelfield.core.errors import UsageError, did_you_mean
     from levelfield.core.files import write_text
 
@@ -45,7 +47,10 @@ def new(
     if photos is None and interactive:
         answer = typer.prompt("Image folder, one subfolder per class (empty: built-in glyphs)", default="")
         photos = Path(answer) if answer else None
-    found = inspect_images(photos) if photos is not None else None
+    found = None
+    if photos is not None:
+        with task_progress() as progress:
+            found = inspect_images(photos, progress=progress.callback("reading the images"))
     if effort is None:
         effort = typer.prompt(f"Effort ({', '.join(EFFORTS)})", default="quick") if interactive else "quick"
     get_effort(effort)
@@ -55,9 +60,11 @@ def new(
         )
     if track != "none" and track not in TRACKERS:
         raise UsageError(f'unknown tracker "{track}"{did_you_mean(track, (*TRACKERS, "none"))}')
-    write_text(
-        file, experiment_template(name, found, effort=effort, track=() if track == "none" else (track,))
-    )
+    text = experiment_template(name, found, effort=effort, track=() if track == "none" else (track,))
+    check_runnable(text)
+    write_text(file, text)
+    for note in found.notes if found is not None else ():
+        print(f"Note: {note}.")
     if found is not None and (warning := few_classes_warning(found)):
         print(f"Note: {warning}.")
     print(f"Wrote {file}. Next:")

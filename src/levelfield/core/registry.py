@@ -137,6 +137,7 @@ class Registry(Generic[CardT, CardFields]):
         self._package = package
         self._entries: dict[str, RegistryEntry[CardT]] = {}
         self._families: dict[str, Callable[[str], RegistryEntry[CardT]]] = {}
+        self._family_names: dict[str, Callable[[str], bool]] = {}
         self._filled = package is None
         self._has_built_ins = package is None
 
@@ -177,12 +178,20 @@ class Registry(Generic[CardT, CardFields]):
         return add
 
     def family(
-        self, prefix: str
+        self, prefix: str, *, knows: Callable[[str], bool] | None = None
     ) -> Callable[[Callable[[str], RegistryEntry[CardT]]], Callable[[str], RegistryEntry[CardT]]]:
-        """Decorate a resolver for names of the form ``prefix:NAME``, such as ``pml:CircleLoss``."""
+        """Decorate a resolver for names of the form ``prefix:NAME``, such as ``pml:CircleLoss``.
+
+        Args:
+            prefix: Name of the family.
+            knows: Function that returns True for the names of the family, without the network; a user who
+                forgot the prefix is then told about it.
+        """
 
         def add(resolve: Callable[[str], RegistryEntry[CardT]]) -> Callable[[str], RegistryEntry[CardT]]:
             self._families[prefix] = resolve
+            if knows is not None:
+                self._family_names[prefix] = knows
             return resolve
 
         return add
@@ -193,6 +202,9 @@ class Registry(Generic[CardT, CardFields]):
         if entry is not None:
             return entry
         families = [f"{prefix}:NAME" for prefix in self._families]
+        for prefix, knows in self._family_names.items():
+            if ":" not in name and knows(name):
+                raise UsageError(f'unknown {self.kind} "{name}"; did you mean "{prefix}:{name}"?')
         raise UsageError(f'unknown {self.kind} "{name}"{did_you_mean(name, [*self._entries, *families])}')
 
     def __contains__(self, name: str) -> bool:

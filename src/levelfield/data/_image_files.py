@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import stat
 import struct
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -24,6 +26,8 @@ MAX_PIXELS = 80_000_000  # 240 MB once decoded; far above the images of any benc
 # Pillow detects a format from the content and knows some that are programs: a PostScript file named photo.jpg
 # would start Ghostscript. These are images only. MPO is the JPEG of cameras with several images in one file.
 RASTER_FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TIFF", "WEBP")
+# Photos of phones. Pillow reads them only with this package; see docs/datasets.md.
+HEIC_SUFFIXES, HEIC_PACKAGE = frozenset((".heic", ".heif")), "pillow-heif"
 _SIXTEEN_BITS = ("I;16", "I;16L", "I;16B", "I;16N")
 
 
@@ -123,6 +127,29 @@ def decode_image(source: Path | BinaryIO, *, name: str, max_pixels: int = MAX_PI
         raise ImageError(f"{name}: damaged or truncated ({error}); remove it or fetch it again") from error
 
 
+def unreadable_reason(path: Path) -> str:
+    """Return the reason why a file cannot be read as an image; empty if it can.
+
+    A JPEG is decoded at an eighth of its size, which reads the whole file in a fraction of the time.
+    """
+    try:
+        _check_regular_file(path)
+        with open_raster(path) as image:
+            if image.width * image.height > MAX_PIXELS:
+                return f"{path}: larger than {MAX_PIXELS:,} pixels; shrink it"
+            image.draft("RGB", (64, 64))
+            image.load()
+            if image.mode in {"I", "F"} and image.format not in {"PNG", "PPM"}:
+                return f"{path}: mode {image.mode} has no standard value range; save it with 8 or 16 bits"
+    except ImageError as error:
+        return str(error)
+    except UnidentifiedImageError:
+        return f"{path}: not an image in a known format"
+    except Exception as error:  # Pillow's decoders raise many kinds on damaged files
+        return f"{path}: damaged or truncated ({error})"
+    return ""
+
+
 def open_raster(source: Path | BinaryIO) -> Image.Image:
     """Open an image in one of the ``RASTER_FORMATS``; every image file is opened here.
 
@@ -137,7 +164,19 @@ def open_raster(source: Path | BinaryIO) -> Image.Image:
         PIL.UnidentifiedImageError: cannot identify image file <_io.BytesIO object at ...>
     """
     Image.init()  # a Pillow without a library does not register its formats, and rejects them as names
-    return _pillow_open(source, formats=[name for name in RASTER_FORMATS if name in Image.OPEN])
+    names = (*RASTER_FORMATS, "HEIF") if _has_heic() else RASTER_FORMATS
+    return _pillow_open(source, formats=[name for name in names if name in Image.OPEN])
+
+
+@cache
+def _has_heic() -> bool:
+    """Register the reader of HEIC files with Pillow; return False if its package is not installed."""
+    try:
+        register = importlib.import_module("pillow_heif").register_heif_opener
+    except ImportError:
+        return False
+    register()
+    return True
 
 
 _pillow_open = Image.open

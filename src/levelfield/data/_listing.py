@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from levelfield.core.errors import UsageError
+from levelfield.core.seeds import seed_for
 from levelfield.data._content import hash_files
 from levelfield.data._dataset import Dataset
 from levelfield.data._image_files import FileImages
@@ -77,6 +78,18 @@ def class_ids(keys: Sequence[int] | Sequence[str], order: Sequence[int] | Sequen
     """
     position = {key: number for number, key in enumerate(order)}
     return [position[key] for key in keys]
+
+
+def shuffle_classes(names: Iterable[str], seed: int) -> list[str]:
+    """Return class names in a random order that depends on the seed and on each name alone.
+
+    A class that is added or removed does not change the order of the others.
+
+    Example:
+        >>> shuffle_classes(["ant", "bee", "cat"], 0)
+        ['cat', 'ant', 'bee']
+    """
+    return sorted(names, key=lambda name: (seed_for("class order", seed, name), name))
 
 
 def from_files(

@@ -14,6 +14,7 @@ from levelfield.data._duplicates import (
     find_near_duplicates,
     group_exact_duplicates,
 )
+from levelfield.data._image_files import FileImages, unreadable_reason
 from levelfield.data.store._decode import decode_rows
 
 Progress = Callable[[int, int], None]
@@ -29,7 +30,7 @@ class DatasetFindings:
         smallest: Images in the smallest class.
         median: Median number of images per class.
         largest: Images in the largest class.
-        single: Number of classes with a single image; retrieval cannot find a match in them.
+        single: Names of classes with a single image; retrieval cannot find a match in them.
         unreadable: Row and reason of each unreadable image.
         exact_leaks: Pairs (development row, test row) with the same pixels.
         near_leaks: Pairs (development row, test row) that look nearly the same.
@@ -42,7 +43,7 @@ class DatasetFindings:
     smallest: int
     median: float
     largest: int
-    single: int
+    single: tuple[str, ...]
     unreadable: tuple[tuple[int, str], ...]
     exact_leaks: tuple[tuple[int, int], ...]
     near_leaks: tuple[tuple[int, int], ...]
@@ -76,7 +77,7 @@ def check(
             rows.append(row)
             signatures.append(compute_signature(result))
         progress(done, len(dataset))
-    sizes = np.unique(dataset.labels, return_counts=True)[1]
+    present, sizes = np.unique(dataset.labels, return_counts=True)
     exact, near, conflicts, copies = _duplicates(dataset, np.array(rows, dtype=np.int64), signatures, test)
     return DatasetFindings(
         images=len(dataset),
@@ -84,13 +85,42 @@ def check(
         smallest=int(sizes.min()),
         median=float(np.median(sizes)),
         largest=int(sizes.max()),
-        single=int((sizes == 1).sum()),
+        single=tuple(dataset.class_names[label] for label in present[sizes == 1]),
         unreadable=tuple(unreadable),
         exact_leaks=exact,
         near_leaks=near,
         conflicts=conflicts,
         copies=copies,
     )
+
+
+def find_unreadable_files(dataset: Dataset, *, progress: Progress = lambda done, total: None) -> list[str]:
+    """Return the reason for each image file that cannot be read; quicker than a full check.
+
+    Args:
+        dataset: Dataset of image files.
+        progress: Called with the number of files read and the total.
+    """
+    assert isinstance(dataset.images, FileImages)
+    reasons = []
+    for done, path in enumerate(dataset.images.paths, 1):
+        if reason := unreadable_reason(dataset.images.root / path):
+            reasons.append(reason)
+        progress(done, len(dataset))
+    return reasons
+
+
+def find_conflicting_copies(dataset: Dataset) -> list[tuple[str, str]]:
+    """Return pairs of files with the same content in different classes."""
+    if dataset.digests is None or not isinstance(dataset.images, FileImages):
+        return []
+    first: dict[bytes, int] = {}
+    pairs = []
+    for row in range(len(dataset)):
+        seen = first.setdefault(dataset.digests[row].tobytes(), row)
+        if dataset.labels[seen] != dataset.labels[row]:
+            pairs.append((dataset.images.paths[seen], dataset.images.paths[row]))
+    return pairs
 
 
 Pairs = tuple[tuple[int, int], ...]

@@ -17,6 +17,7 @@ from levelfield import data
 from levelfield.data import store, transforms
 from levelfield.data._dataset import GALLERY, QUERY, Dataset, Rows
 from levelfield.data.splits import Fold, SplitPlan, create
+from levelfield.data.splits._classes import SmallClassesError
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,10 @@ def open_dataset(
 def split_dataset(dataset: Dataset, split: str, options: dict[str, Any]) -> SplitPlan:
     """Return the split plan called ``split`` for a dataset."""
     official = {"is_test": dataset.is_test, "is_validation": dataset.is_validation}
-    return create(split, dataset.labels, **official, **options)
+    try:
+        return create(split, dataset.labels, **official, **options)
+    except SmallClassesError as error:  # a split plan knows the ids of the classes only
+        raise error.with_names(dataset.class_names) from None
 
 
 def _describe_queries(dataset: Dataset, plan: SplitPlan) -> str:

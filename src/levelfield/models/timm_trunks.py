@@ -16,7 +16,13 @@ from levelfield.models._trunk import InputRecipe, StateDict, Trunk, TrunkCard
 _NOT_OPTIONS = {"checkpoint_path", "pretrained", "pretrained_cfg", "pretrained_cfg_overlay", "cache_dir"}
 
 
-@registry.family("timm")
+def _is_timm_network(name: str) -> bool:
+    import timm
+
+    return bool(timm.is_model(name))
+
+
+@registry.family("timm", knows=_is_timm_network)
 def resolve_timm_trunk(name: str) -> RegistryEntry[TrunkCard]:
     """Return the registry entry of ``timm:NAME``; raise UsageError if timm has no such network."""
     import timm

@@ -186,7 +186,7 @@ HALF = EIGHT >= 4
     [
         ("class_disjoint", EIGHT[:6], {}, "2 development classes cannot make 4 folds; use folds=2"),
         ("class_disjoint", EIGHT, {"folds": 1}, "folds must be at least 2"),
-        ("class_disjoint", EIGHT[1:], {}, "1 of 8 classes .such as 0. have fewer than 2 images"),
+        ("class_disjoint", EIGHT[1:], {}, r"1 of 8 classes has fewer than 2 images \(0\)"),
         ("class_disjoint", EIGHT, {"test_fraction": 1.5}, "test_fraction is 1.5; it must be between 0 and 1"),
         ("class_disjoint", EIGHT, {"test_fraction": 0.1}, "leaves no test class"),
         ("class_disjoint", EIGHT, {"is_test": HALF[:3]}, r"is_test has shape \(3,\)"),

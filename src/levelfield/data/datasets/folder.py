@@ -11,36 +11,42 @@ import numpy as np
 from levelfield.core.errors import UsageError
 from levelfield.data import register
 from levelfield.data._dataset import Dataset
-from levelfield.data._listing import class_ids, from_files
+from levelfield.data._listing import class_ids, from_files, shuffle_classes
+from levelfield.data.folder_scan import PARTS, SUFFIXES, find_classes, is_split_already, scan_folder
 
-SUFFIXES = frozenset((".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"))
-_PARTS = {
-    "train": "train",
-    "validation": "validation",
-    "val": "validation",
-    "valid": "validation",
-    "test": "test",
-}
+__all__ = ["SUFFIXES", "folder"]
 
 
 @register("folder")
-def folder(*, root: str, layout: Literal["classes", "splits"] = "classes") -> Dataset:
+def folder(*, root: str, layout: Literal["classes", "splits"] = "classes", seed: int | None = 0) -> Dataset:
     """Your own images: one folder per class, optionally inside folders train, validation and test.
 
-    Classes are in natural order of their folder names (2 before 10). Images may be in subfolders of their
-    class. With ``layout="splits"``, ``root`` contains ``train``, ``test`` and optionally ``validation``, each
-    with one folder per class.
+    Split plans cut the classes in a random order, drawn from ``seed``: neighbors in the alphabet are often
+    alike. A new class does not change the order of the others. ``seed: null`` keeps the natural order of the
+    folder names (2 before 10). Images may be in subfolders of their class. With ``layout="splits"``, ``root``
+    contains ``train``, ``test`` and optionally ``validation``, each with one folder per class.
     """
     top = Path(root)
     if not top.is_dir():
         raise UsageError(
             f"folder: {root} is not a folder; set root to the folder with one subfolder per class"
         )
+    if layout == "classes":
+        _check_layout(top)
     parts = {"": top} if layout == "classes" else _split_folders(top)
-    listed = [(part, file, name) for part, below in parts.items() for file, name in _images(below)]
+    scans = {part: scan_folder(below) for part, below in parts.items()}
+    for scan in scans.values():
+        scan.check()
+    listed = [
+        (part, file, name)
+        for part, scan in scans.items()
+        for name, files in scan.images.items()
+        for file in files
+    ]
     classes = sorted({name for *_, name in listed}, key=_natural)
+    if layout == "classes" and seed is not None:
+        classes = shuffle_classes(classes, seed)
     marks = np.array([part for part, *_ in listed])
-    ignored = sum(1 for entry in top.rglob("*") if entry.is_file()) - len(listed)
     return from_files(
         "folder",
         top,
@@ -49,13 +55,25 @@ def folder(*, root: str, layout: Literal["classes", "splits"] = "classes") -> Da
         classes,
         is_test=None if layout == "classes" else marks == "test",
         is_validation=marks == "validation" if "validation" in marks else None,
-        notes=[f"{ignored} files that are not images were left out"] if ignored else [],
+        notes=[note for scan in scans.values() for note in scan.notes],
     )
+
+
+def _check_layout(top: Path) -> None:
+    """Raise UsageError if the classes seem to be elsewhere: in train and test folders, or further down."""
+    if is_split_already(top):
+        raise UsageError(
+            f"folder: {top} has folders train and test; set `layout: splits`, or give one of them as root"
+        )
+    if (nearer := find_classes(top)) is not None:
+        raise UsageError(
+            f"folder: the subfolders of {top} hold no classes, those of {nearer} do; did you mean {nearer}?"
+        )
 
 
 def _split_folders(top: Path) -> dict[str, Path]:
     parts = {
-        _PARTS[f.name.lower()]: f for f in sorted(top.iterdir()) if f.name.lower() in _PARTS and f.is_dir()
+        PARTS[f.name.lower()]: f for f in sorted(top.iterdir()) if f.name.lower() in PARTS and f.is_dir()
     }
     missing = {"train", "test"} - parts.keys()
     if missing:
@@ -64,21 +82,6 @@ def _split_folders(top: Path) -> dict[str, Path]:
             'layout "classes" needs one folder per class'
         )
     return parts
-
-
-def _images(top: Path) -> list[tuple[Path, str]]:
-    """Return the image files below ``top`` with their class names, in the same order on every system."""
-    folders = [f for f in sorted(top.iterdir()) if f.is_dir() and not f.name.startswith(".")]
-    if not folders:
-        raise UsageError(f"folder: {top} has no subfolders; put the images of each class into one")
-    listed = []
-    for below in folders:
-        files = [f for f in sorted(below.rglob("*")) if f.suffix.lower() in SUFFIXES and f.is_file()]
-        files = [f for f in files if not f.name.startswith(".")]
-        if not files:
-            raise UsageError(f"folder: class folder {below} has no images; remove it or add images")
-        listed += [(file, below.name) for file in files]
-    return listed
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from levelfield.core.errors import UsageError
 from levelfield.data._dataset import Rows
+from levelfield.data.folder_scan import shown_names
 from levelfield.data.splits._plan import Fold
 
 IsTest = npt.NDArray[np.bool_] | None
@@ -55,15 +56,37 @@ def _use_official_split(labels: Rows, is_test: npt.NDArray[np.bool_], min_images
     return development, np.flatnonzero(is_test)
 
 
+class SmallClassesError(UsageError):
+    """Raised for classes with too few images.
+
+    Args:
+        small: Ids of these classes.
+        of: Number of all classes.
+        min_images: Fewest images that a class must have.
+        names: Names of the small classes; without them the message has their ids.
+    """
+
+    def __init__(self, small: list[int], *, of: int, min_images: int, names: Sequence[str] = ()) -> None:
+        self.small, self.of, self.min_images = small, of, min_images
+        shown = shown_names(names or [str(number) for number in small])
+        have = "classes has" if len(small) == 1 else "classes have"
+        super().__init__(
+            f"{len(small)} of {of} {have} fewer than {min_images} images ({shown}); retrieval needs a second "
+            "image of a class: add images, remove these classes, or set split.min_images=1"
+        )
+
+    def with_names(self, class_names: Sequence[str]) -> SmallClassesError:
+        """Return the same error with the names of the classes."""
+        names = [class_names[number] for number in self.small]
+        return SmallClassesError(self.small, of=self.of, min_images=self.min_images, names=names)
+
+
 def check_class_sizes(labels: Rows, min_images: int = 2) -> None:
-    """Raise UsageError if a class has fewer than ``min_images`` samples."""
+    """Raise SmallClassesError if a class has fewer than ``min_images`` samples."""
     classes, counts = np.unique(labels, return_counts=True)
     small = classes[counts < min_images]
     if len(small):
-        raise UsageError(
-            f"{len(small)} of {len(classes)} classes (such as {small[0]}) have fewer than {min_images} "
-            "images; retrieval needs a second image of a class: remove them, or set min_images=1"
-        )
+        raise SmallClassesError(small.tolist(), of=len(classes), min_images=min_images)
 
 
 def check_fraction(name: str, value: float) -> None:
