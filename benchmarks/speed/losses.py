@@ -48,10 +48,11 @@ class Row:
     peer_miner: str | None = None
     peer_miner_options: dict[str, Any] = field(default_factory=dict)
     classes: bool = False
+    note: str = ""
 
     @property
     def title(self) -> str:
-        return f"{self.name} + {self.miner}" if self.miner else self.name
+        return f"{self.name} + {self.miner}" if self.miner else f"{self.name} {self.note}".strip()
 
     def ours(self, labels: Tensor) -> Callable[[Tensor], Tensor]:
         entry = lf.losses.registry[self.name]
@@ -165,7 +166,8 @@ ROWS = [
         peer_miner="MultiSimilarityMiner",
     ),
     Row("angular", "AngularLoss", options={"npair_weight": 0.0, "angular_weight": 1.0, "l2": 0.0}),
-    Row("npair", "NPairsLoss", options={"pairs": "class", "l2": 0.0}),
+    Row("npair", "NPairsLoss", options={"pairs": "class", "l2": 0.0}, note="of one pair per class"),
+    Row("npair", "NPairsLoss", bar=1),
     Row("lifted_structure", "LiftedStructureLoss", bar=100),
     Row("generalized_lifted", "GeneralizedLiftedStructureLoss", options={"l2": 0.0}),
     Row("histogram", "HistogramLoss", bar=10, options={"num_bins": 101}),

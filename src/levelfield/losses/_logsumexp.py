@@ -58,7 +58,7 @@ def softmax_weights(matrix: Tensor, mask: Tensor, *, plus_one: bool) -> tuple[Te
         (tensor([0.6931]), tensor([[0.5000, 0.5000, 0.0000]]))
     """
     top = _top(matrix, mask, plus_one=plus_one)
-    weights = _exp(matrix - top).mul_(mask)
+    weights = clamped_exp(matrix - top).mul_(mask)
     value, inverse = _log(weights.sum(1, keepdim=True), top, plus_one=plus_one)
     return value, weights.mul_(inverse)
 
@@ -128,7 +128,7 @@ def log_sum_exp_parts(
     """
     pull_top = _top(matrix, positive, plus_one=plus_one)
     push_top = _top(matrix, negative, plus_one=plus_one)
-    pushes = _exp((matrix - push_top).addcmul_(positive, push_top - pull_top))
+    pushes = clamped_exp((matrix - push_top).addcmul_(positive, push_top - pull_top))
     pulls = pushes * positive
     pushes.mul_(negative)
     pull, pull_inverse = _log(pulls.sum(1, keepdim=True), pull_top, plus_one=plus_one)
@@ -145,8 +145,13 @@ def _top(matrix: Tensor, mask: Tensor, *, plus_one: bool) -> Tensor:
     return top.clamp_(min=0.0) if plus_one else top.masked_fill_(top < -FAR / 2, 0.0)
 
 
-def _exp(matrix: Tensor) -> Tensor:
-    """Return the exponential, in place, of clamped entries: on a CPU underflow is slow."""
+def clamped_exp(matrix: Tensor) -> Tensor:
+    """Return the exponential, in place, of clamped entries: on a CPU underflow is slow.
+
+    Example:
+        >>> clamped_exp(torch.tensor([0.0, -torch.inf])) > 0
+        tensor([True, True])
+    """
     limit = -math.log(torch.finfo(matrix.dtype).tiny) - 1
     return matrix.clamp_(min=-limit, max=limit).exp_()
 

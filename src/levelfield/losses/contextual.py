@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import embedding_bag
 
 from levelfield.core.errors import UsageError
-from levelfield.core.geometry import dot_products, first_derivative_only, l2_normalize, pair_masks
+from levelfield.core.geometry import (
+    dot_products,
+    first_derivative_only,
+    l2_normalize,
+    pair_masks,
+    plus_transpose,
+)
 from levelfield.core.options import Size
 from levelfield.core.space import Float
 from levelfield.losses import register
@@ -17,6 +24,9 @@ from levelfield.losses._reduction import hinge_sum
 
 SLOPE = 10.0
 """Slope by squared distance that the authors assign to the neighbor indicator."""
+
+DENSE = 10
+"""A product with a matrix that has more than one in this many entries is computed densely."""
 
 
 @register(
@@ -46,8 +56,8 @@ class Contextual(RankingLoss):
     nearest samples that are neighbors of each other, and over both directions.
 
     The neighbor indicator has no gradient. The authors assign it the slope 10 by squared distance everywhere,
-    and so does this loss. The gradient is therefore not the slope of the value. The products of B x B
-    matrices make the time cubic in B.
+    and so does this loss. The gradient is therefore not the slope of the value. The time is quadratic in B
+    times the number of neighbors; it is cubic where nearly all samples are neighbors.
 
     Example:
         >>> x = torch.tensor([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [-1.0, 0.0]])
@@ -98,26 +108,20 @@ class Contextual(RankingLoss):
     def _contextual_similarity(self, similarity: Tensor) -> Tensor:
         """Return the similarity c of all pairs, B x B."""
         size = len(similarity)
-        near: Tensor = _Neighbors.apply(similarity, min(self.neighbors, size), self.epsilon)
-        closest: Tensor = _Neighbors.apply(similarity, min(self.neighbors // 2, size), self.epsilon)
-        number = near.sum(1, keepdim=True)
-        common = dot_products(near)
-        lacking = common + (size - number - number.T)  # number of samples that are neighbors of neither
-        inside, outside = number.detach(), (size - number).detach().clamp(min=1)
-        weights = (common / inside + lacking / outside) * near / 2
-        mutual = closest * closest.T
-        context: Tensor = _Product.apply(mutual, weights) / mutual.sum(1, keepdim=True)
-        symmetric: Tensor = (context + context.T) / 2
-        return symmetric
+        nearest = similarity.detach().topk(min(self.neighbors, size), dim=1).values
+        near: Tensor = _Neighbors.apply(similarity, nearest[:, -1:], self.epsilon)
+        half = min(self.neighbors // 2, size)
+        closest: Tensor = _Neighbors.apply(similarity, nearest[:, half - 1 : half], self.epsilon)
+        result: Tensor = _Context.apply(near, closest)
+        return result
 
 
 class _Neighbors(torch.autograd.Function):
-    """Ones for the ``k`` nearest of each row and those at most ``epsilon`` farther; assigned slope."""
+    """Ones for the nearest of each row, and those at most ``epsilon`` farther; assigned slope."""
 
     @staticmethod
-    def forward(ctx: Any, similarity: Tensor, k: int, epsilon: float) -> Tensor:
-        bound = similarity.topk(k, dim=1).values[:, -1:]  # the squared distance is 2 - 2 s
-        return (similarity + epsilon / 2 >= bound).to(similarity.dtype)
+    def forward(ctx: Any, similarity: Tensor, bound: Tensor, epsilon: float) -> Tensor:
+        return (similarity + epsilon / 2 >= bound).to(similarity.dtype)  # squared distances are 2 - 2 s
 
     @staticmethod
     @first_derivative_only
@@ -125,18 +129,86 @@ class _Neighbors(torch.autograd.Function):
         return gradient * (2 * SLOPE), None, None
 
 
-class _Product(torch.autograd.Function):
-    """Product of two B x B matrices without autocast, also in the backward pass."""
+class _Context(torch.autograd.Function):
+    """Contextual similarity from the two neighbor matrices, with its gradient in the same pass.
+
+    Neighborhoods are small, so every product of B x B matrices has a factor with few entries.
+    """
 
     @staticmethod
-    def forward(ctx: Any, left: Tensor, right: Tensor) -> Tensor:
-        ctx.save_for_backward(left, right)
-        with torch.autocast(left.device.type, enabled=False):
-            return left @ right
+    def forward(ctx: Any, near: Tensor, closest: Tensor) -> Tensor:
+        number = near.sum(1, keepdim=True)
+        rest = (len(near) - number).clamp_(min=1)
+        neighborhoods = SparseRows.of(near)
+        shares = neighborhoods.multiply(near.T.contiguous()).mul_((1 / number + 1 / rest) / 2)
+        shares.add_((len(near) - number) / (2 * rest)).addcmul_(1 / rest, number.T, value=-0.5)
+        mutual = closest.T.contiguous().mul_(closest)
+        partners = mutual.sum(1, keepdim=True)
+        mutuals = SparseRows.of(mutual)
+        context = mutuals.multiply(shares * near).div_(partners)
+        ctx.save_for_backward(near, closest, number, rest, shares, partners, context)
+        ctx.sparse = neighborhoods, mutuals
+        return plus_transpose(context).div_(2)
 
     @staticmethod
     @first_derivative_only
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
-        left, right = ctx.saved_tensors
-        with torch.autocast(left.device.type, enabled=False):
-            return gradient @ right.T, left.T @ gradient
+        near, closest, number, rest, shares, partners, context = ctx.saved_tensors
+        neighborhoods, mutuals = ctx.sparse
+        slope = plus_transpose(gradient).div_(2 * partners)
+        of_mutual = neighborhoods.scaled(shares).multiply(slope.T.contiguous())  # transposed
+        of_mutual.sub_((slope * context).sum(1))
+        of_closest = plus_transpose(of_mutual).mul_(closest.T.contiguous())
+        of_weights = mutuals.multiply(slope)  # mutual is symmetric
+        of_near = of_weights * shares
+        counted = of_weights.mul_(near).mul_(0.5 / rest)
+        of_near -= (counted.sum(1) + counted.sum(0))[:, None]
+        of_common = plus_transpose(counted.mul_(1 + rest / number))
+        of_near += SparseRows.of(of_common).multiply(near)
+        return of_near, of_closest
+
+
+class SparseRows(NamedTuple):
+    """Matrix N x M as the columns and values of its entries that are not zero, row by row.
+
+    A matrix with many entries stays as it is: then a dense product is faster.
+    """
+
+    rows: Tensor
+    columns: Tensor
+    starts: Tensor
+    values: Tensor
+    dense: Tensor | None
+
+    @classmethod
+    def of(cls, matrix: Tensor) -> SparseRows:
+        """Return the entries of a matrix."""
+        row, column = matrix.nonzero(as_tuple=True)
+        if DENSE * len(row) > matrix.numel() or matrix.dtype not in (torch.float32, torch.float64):
+            return cls(row, column, row, matrix, matrix)
+        counts = torch.bincount(row, minlength=len(matrix))
+        return cls(row, column, counts.cumsum(0) - counts, matrix[row, column], None)
+
+    def scaled(self, factors: Tensor) -> SparseRows:
+        """Return the elementwise product with a matrix of the same shape (N x M).
+
+        Example:
+            >>> double = SparseRows.of(torch.eye(32)).scaled(torch.full((32, 32), 2.0))
+            >>> double.multiply(torch.ones(32, 1)).sum()
+            tensor(64.)
+        """
+        if self.dense is not None:
+            return self._replace(dense=self.dense * factors)
+        return self._replace(values=self.values * factors[self.rows, self.columns])
+
+    def multiply(self, right: Tensor) -> Tensor:
+        """Return the product with an M x K matrix, without autocast.
+
+        Example:
+            >>> SparseRows.of(torch.eye(32)).multiply(torch.ones(32, 1)).sum()
+            tensor(32.)
+        """
+        with torch.autocast(right.device.type, enabled=False):
+            if self.dense is not None:
+                return self.dense @ right
+            return embedding_bag(self.columns, right, self.starts, mode="sum", per_sample_weights=self.values)

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from typing import Literal
 
+import torch
 from torch import Tensor
 
-from levelfield.core.geometry import MinedTuples, loss_of_cosines, loss_of_distances, pair_counts
+from levelfield.core.geometry import (
+    MinedTuples,
+    Pairs,
+    as_pairs,
+    l2_normalize,
+    loss_of_cosines,
+    loss_of_distances,
+    pair_counts,
+    row_distances,
+)
 from levelfield.core.space import Float
 from levelfield.losses import register
 from levelfield.losses._module import EmbeddingLoss
-from levelfield.losses._reduction import HingeReduction, hinge_loss_and_gradient
+from levelfield.losses._reduction import HingeReduction, hinge_loss_and_gradient, reduce
+
+FEW = 32
+"""Listed pairs are compared one by one if all pairs of the batch are more than this many times as many."""
 
 
 @register(
@@ -50,6 +63,10 @@ class Contrastive(EmbeddingLoss):
 
     def compute(self, vectors: Tensor, labels: Tensor, tuples: MinedTuples | None) -> Tensor:
         """Return the loss by the formula above."""
+        if tuples is not None and self.distance == "euclidean":
+            pairs = as_pairs(tuples)
+            if FEW * (len(pairs.positive) + len(pairs.negative)) < len(labels) ** 2:
+                return self._of_few_pairs(l2_normalize(vectors) if self.normalize else vectors, pairs)
         positive, negative = pair_counts(labels, tuples, dtype=vectors.dtype)
 
         def value_and_slope(distances: Tensor) -> tuple[Tensor, Tensor]:
@@ -63,3 +80,12 @@ class Contrastive(EmbeddingLoss):
         if self.distance == "cosine":
             return loss_of_cosines(vectors, value_and_slope_of_cosines)
         return loss_of_distances(vectors, value_and_slope, normalize=self.normalize)
+
+    def _of_few_pairs(self, vectors: Tensor, pairs: Pairs) -> Tensor:
+        """Return the loss of listed pairs, without the distances of all others."""
+        pull = row_distances(vectors[pairs.pos_anchor], vectors[pairs.positive]) - self.pos_margin
+        push = self.neg_margin - row_distances(vectors[pairs.neg_anchor], vectors[pairs.negative])
+        return sum(
+            (reduce(losses.relu(), torch.ones_like(losses), self.reduction) for losses in (pull, push)),
+            start=vectors.sum() * 0,
+        )

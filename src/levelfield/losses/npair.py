@@ -9,10 +9,16 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, softplus
 
 from levelfield.core.errors import UsageError
-from levelfield.core.geometry import MinedTuples, dot_products, pair_masks, select_batch_rows
+from levelfield.core.geometry import (
+    MinedTuples,
+    dot_products,
+    loss_of_products,
+    pair_masks,
+    select_batch_rows,
+)
 from levelfield.core.space import Float
 from levelfield.losses import register
-from levelfield.losses._logsumexp import log_sum_exp
+from levelfield.losses._logsumexp import clamped_exp, log_sum_exp
 from levelfield.losses._module import EmbeddingLoss
 from levelfield.losses._reduction import Reduction, TupleSum, reduce
 
@@ -73,10 +79,40 @@ def npair_loss_over_all_pairs(
         >>> npair_loss_over_all_pairs(torch.tensor([[1.0], [2.0]]), torch.tensor([0, 1]), None, "mean")
         (tensor(0.), tensor(0.))
     """
+    if tuples is None:
+        return _npair_loss_without_miner(vectors, labels, reduction)
     similarity = dot_products(vectors)
     positive, negative = pair_masks(labels, tuples, dtype=similarity.dtype)
     losses = softplus(log_sum_exp(similarity, negative)[:, None] - similarity)
     return reduce(losses, positive, reduction), positive.amax()
+
+
+def _npair_loss_without_miner(vectors: Tensor, labels: Tensor, reduction: Reduction) -> tuple[Tensor, Tensor]:
+    """Return the same from the labels alone: positive pairs as a list, because a batch has few of them."""
+    row, column = (labels[:, None] == labels).nonzero(as_tuple=True)
+    apart = row != column
+    anchor, positive = row[apart], column[apart]
+    number = vectors.new_tensor(float(len(anchor)))
+    if not len(anchor):
+        return vectors.sum() * 0, number
+
+    def value_and_slope(products: Tensor) -> tuple[Tensor, Tensor]:
+        near = products[anchor, positive]
+        products[row, column] = -torch.inf
+        top = products.amax(1, keepdim=True)
+        top.masked_fill_(top == -torch.inf, 0.0)  # an anchor without negatives
+        weights = clamped_exp(products.sub_(top))
+        weights[row, column] = 0.0
+        sums = weights.sum(1)
+        violation = (sums.log() + top.squeeze(1))[anchor] - near
+        share = violation.sigmoid()
+        of_anchor = torch.zeros_like(sums).index_add_(0, anchor, share)
+        slope = weights.mul_(torch.where(sums > 0, of_anchor / sums, 0.0)[:, None])
+        slope[anchor, positive] = -share
+        found = TupleSum(softplus(violation).sum(), number, number)
+        return found.reduce(reduction), found._replace(total=slope).reduce(reduction)
+
+    return loss_of_products(vectors, value_and_slope), number.clamp(max=1)
 
 
 def _npair_loss_over_classes(vectors: Tensor, labels: Tensor, reduction: Reduction) -> tuple[Tensor, Tensor]:

@@ -6,13 +6,20 @@ Miners and losses share these functions, so both use the same distances and the 
 from __future__ import annotations
 
 from levelfield.core.geometry._chunks import iterate_chunks
-from levelfield.core.geometry._closed_form import attach_gradient, loss_of_cosines, loss_of_distances
+from levelfield.core.geometry._closed_form import (
+    attach_gradient,
+    loss_of_cosines,
+    loss_of_distances,
+    loss_of_products,
+)
 from levelfield.core.geometry._distances import (
     as_float32,
     check_embeddings,
     dot_products,
     euclidean,
     l2_normalize,
+    plus_transpose,
+    row_distances,
     signal_to_noise,
 )
 from levelfield.core.geometry._gradients import first_derivative_only
@@ -56,9 +63,12 @@ __all__ = [
     "list_positives",
     "loss_of_cosines",
     "loss_of_distances",
+    "loss_of_products",
     "pair_counts",
     "pair_masks",
     "pairs_of_anchors",
+    "plus_transpose",
+    "row_distances",
     "select_batch_rows",
     "signal_to_noise",
 ]

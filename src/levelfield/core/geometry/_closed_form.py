@@ -66,6 +66,20 @@ def loss_of_cosines(vectors: Tensor, function: ValueAndGradient) -> Tensor:
     return attach_gradient(value, vectors, gradient)
 
 
+def loss_of_products(vectors: Tensor, function: ValueAndGradient) -> Tensor:
+    """Apply ``function`` to the dot products between the rows of ``vectors`` (B x D).
+
+    Example:
+        >>> x = torch.tensor([[1.0, 0.0], [2.0, 0.0]], requires_grad=True)
+        >>> loss_of_products(x, lambda s: (s.sum(), torch.ones_like(s))).item()
+        9.0
+    """
+    with torch.no_grad():
+        value, slope = function(products_forward(vectors))
+        gradient = products_backward(slope, vectors)
+    return attach_gradient(value, vectors, gradient)
+
+
 def attach_gradient(value: Tensor, source: Tensor, gradient: Tensor) -> Tensor:
     """Return ``value``, a scalar computed without autograd, with a known gradient with respect to ``source``.
 

@@ -85,6 +85,18 @@ def euclidean(vectors: Tensor, *, squared: bool = False) -> Tensor:
     return result
 
 
+def row_distances(left: Tensor, right: Tensor) -> Tensor:
+    """Return the Euclidean distances of matching rows (N x D): N. The gradient of a zero distance is zero.
+
+    Example:
+        >>> row_distances(torch.tensor([[0.0, 0.0], [1.0, 1.0]]), torch.tensor([[3.0, 4.0], [1.0, 1.0]]))
+        tensor([5., 0.])
+    """
+    squares = (left - right).square().sum(dim=1)
+    apart = squares != 0  # NaN stays NaN
+    return torch.where(apart, torch.where(apart, squares, 1.0).sqrt(), 0.0)
+
+
 def signal_to_noise(vectors: Tensor) -> Tensor:
     """Return ``var(x - y) / var(x)`` for all pairs of rows: N x D gives N x N, with the anchor x in the rows.
 
@@ -179,7 +191,7 @@ def products_forward(vectors: Tensor) -> Tensor:
 
 def products_backward(gradient: Tensor, vectors: Tensor) -> Tensor:
     """Return the gradient of the vectors (N x D), from that of their dot products (N x N)."""
-    return _matmul(_with_transpose(gradient), vectors)
+    return _matmul(plus_transpose(gradient), vectors)
 
 
 def euclidean_forward(vectors: Tensor, *, squared: bool = False) -> tuple[Tensor, Tensor]:
@@ -205,13 +217,18 @@ def distance_divisor(distances: Tensor) -> Tensor:
 
 def euclidean_backward(gradient: Tensor, vectors: Tensor, divisor: Tensor | None = None) -> Tensor:
     """Return the gradient of the vectors (N x D), from that of their distances (N x N)."""
-    weights = _with_transpose(2 * gradient if divisor is None else gradient / divisor)
+    weights = plus_transpose(2 * gradient if divisor is None else gradient / divisor)
     others = _matmul(weights, vectors)
     return torch.addcmul(others.neg_(), weights.sum(1, keepdim=True), vectors)
 
 
-def _with_transpose(matrix: Tensor) -> Tensor:
-    """Return A + A'; the contiguous copy is faster than adding a transposed view."""
+def plus_transpose(matrix: Tensor) -> Tensor:
+    """Return A + A'; the contiguous copy is faster than adding a transposed view.
+
+    Example:
+        >>> plus_transpose(torch.tensor([[0.0, 1.0], [0.0, 0.0]])).tolist()
+        [[0.0, 1.0], [1.0, 0.0]]
+    """
     return matrix.T.contiguous().add_(matrix)
 
 
