@@ -100,7 +100,7 @@ def _nearest_on_the_sphere(
     to_samples = torch.cat([cosines, _blend_rows(cosines, *blend)])  # N x B
     nearest = to_samples.amax(dim=1)
     columns = to_samples.T.contiguous()
-    for one, two, length in zip(first.split(CHUNK), second.split(CHUNK), norms.split(CHUNK), strict=True):
+    for one, two, length in zip(*(torch.split(part, CHUNK) for part in (first, second, norms)), strict=True):
         nearest = torch.maximum(nearest, _blend_rows(columns, one, two, steps, length).amax(dim=0))
     count = len(squares)
     here = _nearest_start(-nearest, count, *(end.repeat_interleave(len(steps)) for end in (first, second)))
