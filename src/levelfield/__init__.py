@@ -32,10 +32,12 @@ if TYPE_CHECKING:
     )
     from levelfield.analysis.frames import results
     from levelfield.api import (
+        EvaluationResult,
         ExperimentResult,
         ExperimentsResult,
         anchor,
         compare,
+        evaluate,
         export,
         plan,
         power,
@@ -46,12 +48,12 @@ if TYPE_CHECKING:
     from levelfield.config import Experiment
     from levelfield.core import errors
     from levelfield.core.space import Choice, Float, Int
-    from levelfield.metrics import evaluate
     from levelfield.retrieval.embedders import load_embedder
     from levelfield.retrieval.index import Searcher
 
 __all__ = [
     "Choice",
+    "EvaluationResult",
     "Experiment",
     "ExperimentResult",
     "ExperimentsResult",
@@ -122,10 +124,12 @@ _find, __dir__ = lazy_exports(
         **{f"levelfield.{package}": (package,) for package in _PACKAGES},
         "levelfield.analysis.frames": ("results",),
         "levelfield.api": (
+            "EvaluationResult",
             "ExperimentResult",
             "ExperimentsResult",
             "anchor",
             "compare",
+            "evaluate",
             "export",
             "plan",
             "power",
@@ -142,7 +146,6 @@ _find, __dir__ = lazy_exports(
         ),
         "levelfield.retrieval.embedders": ("load_embedder",),
         "levelfield.retrieval.index": ("Searcher",),
-        "levelfield.metrics._evaluate": ("evaluate",),
     },
 )
 

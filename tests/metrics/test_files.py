@@ -86,7 +86,7 @@ def test_labels_may_lie_in_a_file_of_their_own(tmp_path, kind):
 
 
 def test_the_table_shows_scores_intervals_spread_and_notes(tmp_path):
-    arguments = ("-m", "map_at_r", "-m", "nmi", "-m", "recall_at_99", "--bootstrap", "20", "--quiet")
+    arguments = ("-m", "map_at_r", "-m", "nmi", "-m", "recall_at_99", "--quiet")
     result = run(write(tmp_path, "npz"), *arguments)
     assert result.exit_code == 0, result.output
     for text in ("40 queries", "map_at_r", "95% interval", "±", "note: recall_at_99"):

@@ -10,7 +10,7 @@ import pytest
 
 from levelfield.core.errors import UsageError
 from levelfield.metrics import correlation, evaluate
-from levelfield.metrics._scores import bootstrap_intervals
+from levelfield.metrics._scores import class_intervals
 
 
 def sample(n=400, classes=20, noise=1.0):
@@ -27,28 +27,40 @@ def test_scores_are_a_mapping_in_the_order_asked():
     assert json.loads(json.dumps(scores.as_dict()))["queries"] == 400
 
 
-def test_intervals_hold_the_score_and_shrink_with_more_queries():
-    small, large = (evaluate(*sample(n), bootstrap=200) for n in (100, 900))
-    for scores in (small, large):
+def test_intervals_hold_the_score_and_shrink_with_more_classes():
+    few, many = (evaluate(*sample(900, classes), intervals=True) for classes in (10, 90))
+    for scores in (few, many):
         low, high = scores.intervals["map_at_r"]
         assert low < scores["map_at_r"] < high
-    widths = [np.diff(scores.intervals["map_at_r"])[0] for scores in (small, large)]
+    widths = [np.diff(scores.intervals["map_at_r"])[0] for scores in (few, many)]
     assert widths[1] < 0.6 * widths[0]
 
 
-def test_intervals_cover_the_truth_about_as_often_as_they_say():
+def test_intervals_cover_the_truth_with_correlated_queries():
+    """30 classes of 40 queries, most of the variance between classes: an interval over queries would fail."""
     random = np.random.default_rng(0)
-    covered = 0
-    for trial in range(200):
-        low, high = bootstrap_intervals({"x": random.normal(size=60)}, resamples=200, seed=trial)["x"]
+    classes = np.arange(1200) % 30
+    covered = over_queries = 0
+    for _ in range(300):
+        values = random.normal(size=30)[classes] + random.normal(size=1200)
+        low, high = class_intervals({"x": values}, classes)["x"]
         covered += low <= 0 <= high
-    assert 0.88 < covered / 200 < 0.99
+        over_queries += abs(values.mean()) < 1.96 * values.std() / np.sqrt(1200)
+    assert 0.91 < covered / 300 < 0.985
+    assert over_queries / 300 < 0.6
 
 
 def test_intervals_leave_out_what_was_not_scored():
     values = {"x": np.array([1.0, np.nan, 1.0])}
-    assert bootstrap_intervals(values, resamples=10, seed=0)["x"] == (1.0, 1.0)
-    assert bootstrap_intervals({}, resamples=10, seed=0) == {}
+    assert class_intervals(values, np.array([0, 1, 2]))["x"] == (1.0, 1.0)
+    assert class_intervals(values, np.zeros(3)) == {}, "one class says nothing about others"
+    assert class_intervals({}, np.zeros(0)) == {}
+
+
+def test_the_old_name_of_intervals_works_with_a_warning():
+    with pytest.warns(FutureWarning, match="bootstrap is now called intervals"):
+        old = evaluate(*sample(), bootstrap=200)
+    assert old.intervals == evaluate(*sample(), intervals=True).intervals
 
 
 def test_correlation_is_numpys():

@@ -14,11 +14,10 @@ from safetensors.numpy import load_file
 from torch.nn import functional as F
 
 import levelfield as lf
-from levelfield.analysis import analyze, verify
+from levelfield.analysis import analyze, choose_queries, verify
 from levelfield.data import registry as datasets
 from levelfield.protocol import guard
 from levelfield.protocol.confirm import _gallery
-from levelfield.protocol.confirm._gallery import choose_queries
 from levelfield.protocol.confirm._neighbors import nearest_neighbors
 from levelfield.records import EVENT_FROZEN, EVENT_GALLERY, EVENT_SEALED, Store
 

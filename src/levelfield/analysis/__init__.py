@@ -24,6 +24,7 @@ from levelfield.analysis._experiment_conclusion import (
     learning_note,
     training_seconds,
 )
+from levelfield.analysis._gallery_queries import choose_queries
 from levelfield.analysis._metric_info import metric_info
 from levelfield.analysis._model_comparison import ModelComparison, ModelScores, compare_models
 from levelfield.analysis._model_differences import ClassDifference, QueryDifference
@@ -64,6 +65,7 @@ __all__ = [
     "analyze",
     "build_score_table",
     "check_outside",
+    "choose_queries",
     "compare_experiments",
     "compare_methods",
     "compare_models",

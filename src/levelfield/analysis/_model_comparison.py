@@ -82,7 +82,8 @@ class ModelComparison:
         judgments: Verdicts by metric. A model whose score is infinite is left out, as is a metric without a
             finite score.
         pairs: All pairs of models, best models first. The better mean of a pair comes first.
-        notes: Remarks on the input, one sentence each.
+        notes: Sentences to add to the conclusion.
+        remarks: Remarks on the input, one sentence each; they are part of ``caveats``.
     """
 
     models: Mapping[str, ModelScores]
@@ -93,6 +94,7 @@ class ModelComparison:
     judgments: Mapping[str, Judgment]
     pairs: tuple[PairResult, ...]
     notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     @property
     def metric_info(self) -> MetricInfo:
@@ -147,6 +149,12 @@ class ModelComparison:
         return {metric: comparison_half_widths(found.pairs) for metric, found in self.judgments.items()}
 
     @property
+    def closest(self) -> tuple[str, str] | None:
+        """The best model and the next one whose queries differ from it; None if there is none."""
+        first, *others = self.means
+        return next(((first, name) for name in others if self.query_differences(first, name, limit=1)), None)
+
+    @property
     def groups(self) -> list[tuple[str, ...]]:
         """Largest groups of models, adjacent by mean, in which no two models were found different."""
         return group_alike(list(self.means), self.pairs)
@@ -174,7 +182,7 @@ class ModelComparison:
     @property
     def caveats(self) -> tuple[str, ...]:
         """Limits of the verdicts, one sentence each."""
-        found = [self.judgment.refusal] if self.judgment.refusal else []
+        found = [*([self.judgment.refusal] if self.judgment.refusal else []), *self.remarks]
         if self.classes is None:
             found.append(NO_CLASSES)
         elif len(self.scored) and len(np.unique(self.classes[self.scored])) == 1:
@@ -226,6 +234,7 @@ def compare_models(
     equivalence: float | None = None,
     alpha: float = 0.05,
     notes: Sequence[str] = (),
+    remarks: Sequence[str] = (),
 ) -> ModelComparison:
     """Compare models by their scores on the same queries.
 
@@ -238,7 +247,8 @@ def compare_models(
         equivalence: Largest difference that does not matter, as tables print it. Defaults to 0.5 points for
             metrics in percent; 0 turns equivalence off.
         alpha: Probability of any false difference among all pairs of models.
-        notes: Remarks to add to the conclusion.
+        notes: Sentences to add to the conclusion.
+        remarks: Sentences to add to the caveats.
 
     Raises:
         UsageError: No model is given, or the models have different metrics or queries.
@@ -284,6 +294,7 @@ def compare_models(
         judgments=judgments,
         pairs=tuple(pairs),
         notes=tuple(notes),
+        remarks=tuple(remarks),
     )
 
 

@@ -9,7 +9,11 @@ from levelfield.core.lazy import lazy_exports
 if TYPE_CHECKING:
     from levelfield.api._archive import archive
     from levelfield.api._checks import power, verify, verify_notes
+    from levelfield.api._evaluate import evaluate, evaluate_sources
+    from levelfield.api._evaluation_result import EvaluationResult
     from levelfield.api._export import export
+    from levelfield.api._model_files import group_files
+    from levelfield.api._model_sources import Source
     from levelfield.api._preregister import anchor, preregister
     from levelfield.api._result import ExperimentResult, ExperimentsResult, compare
     from levelfield.api._run import (
@@ -22,14 +26,19 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "EvaluationResult",
     "ExperimentResult",
     "ExperimentsResult",
+    "Source",
     "anchor",
     "archive",
     "as_experiment",
     "compare",
+    "evaluate",
+    "evaluate_sources",
     "experiment_directory",
     "export",
+    "group_files",
     "plan",
     "power",
     "preregister",
@@ -45,7 +54,11 @@ __getattr__, __dir__ = lazy_exports(
     {
         "levelfield.api._archive": ("archive",),
         "levelfield.api._checks": ("power", "verify", "verify_notes"),
+        "levelfield.api._evaluate": ("evaluate", "evaluate_sources"),
+        "levelfield.api._evaluation_result": ("EvaluationResult",),
         "levelfield.api._export": ("export",),
+        "levelfield.api._model_files": ("group_files",),
+        "levelfield.api._model_sources": ("Source",),
         "levelfield.api._preregister": ("anchor", "preregister"),
         "levelfield.api._result": ("ExperimentResult", "ExperimentsResult", "compare"),
         "levelfield.api._run": (

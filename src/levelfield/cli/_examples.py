@@ -18,7 +18,7 @@ EXAMPLES = {
     "anchor": "levelfield anchor runs/my-comparison --file my-anchor.json",
     "archive": "levelfield archive runs/my-comparison -o results/my-comparison",
     "track": "levelfield track runs/my-comparison --to tensorboard",
-    "evaluate": "levelfield evaluate embeddings.npz",
+    "evaluate": "levelfield evaluate new.npz old.npz --report comparison.html",
     "export": "levelfield export runs/my-comparison --method triplet -o model",
     "export-study": "levelfield export-study runs/my-comparison -o study.db",
     "index": "levelfield index images --model model -o index",

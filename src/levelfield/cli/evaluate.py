@@ -1,4 +1,4 @@
-"""``levelfield evaluate``: score embeddings in a file."""
+"""``levelfield evaluate``: score embeddings in files, and compare the models that they are from."""
 
 from __future__ import annotations
 
@@ -16,18 +16,45 @@ if TYPE_CHECKING:
 
 
 def evaluate(  # noqa: PLR0917 - a command's options are its parameters
-    file: Annotated[Path, typer.Argument(help="Embeddings: npy, npz, safetensors, csv or parquet.")],
-    labels: Annotated[
-        Path | None, typer.Option(help="Labels, if FILE has none: npy, csv, or text with one label per line.")
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Embeddings: npy, npz, safetensors, csv or parquet. Several files are compared; names like "
+            "a-1, a-2 are seeds of one model.",
+            show_default=False,
+        ),
     ] = None,
-    metric: Annotated[list[str] | None, typer.Option("--metric", "-m", help="Metric (repeatable).")] = None,
-    gallery: Annotated[Path | None, typer.Option(help="Gallery embeddings. Defaults to FILE.")] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(help="Labels, if a FILE has none: npy, csv, or text with one label per line."),
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option("--metric", "-m", help="Metric (repeatable). The verdict is on MAP@R, or on the first."),
+    ] = None,
+    gallery: Annotated[
+        list[Path] | None,
+        typer.Option(help="Gallery embeddings, one per FILE, in their order. Defaults to FILE."),
+    ] = None,
     gallery_labels: Annotated[Path | None, typer.Option(help="Labels of the gallery.")] = None,
     distance: Annotated[str, typer.Option(help="Distance: cosine or euclidean.")] = "cosine",
-    bootstrap: Annotated[
-        int, typer.Option(help="Bootstrap resamples for 95% intervals; 0 for no intervals.", min=0)
-    ] = 0,
-    seed: Annotated[int, typer.Option(help="Seed of k-means and the bootstrap.")] = 0,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(help="Seeds of one model: NAME=FILE,FILE (repeatable)."),
+    ] = None,
+    no_groups: Annotated[
+        bool, typer.Option("--no-groups", help="Take files like a-1, a-2 as different models.")
+    ] = False,
+    equivalence: Annotated[
+        float | None,
+        typer.Option(help="Largest difference that does not matter, in table units. Defaults to 0.5 points."),
+    ] = None,
+    images: Annotated[
+        Path | None,
+        typer.Option(help='Directory of the images that "paths" in the first FILE names, for --report.'),
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write the comparison to this HTML page.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of k-means.")] = 0,
     cluster_seeds: Annotated[int, typer.Option(help="Number of k-means runs.", min=1)] = 3,
     index: Annotated[
         str, typer.Option(help='"exact", or a faiss index such as "IVF1024,Flat;nprobe=16".')
@@ -45,19 +72,45 @@ def evaluate(  # noqa: PLR0917 - a command's options are its parameters
     development_labels: Annotated[
         Path | None, typer.Option(help="Labels of the development embeddings.")
     ] = None,
+    bootstrap: Annotated[int | None, typer.Option(help="Old option without effect.", hidden=True)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Hide progress.")] = False,
 ) -> None:
-    """Score embeddings in a file with retrieval, clustering and structure metrics."""
+    """Score embeddings in a file, or compare the models of several files: is the new one better?"""
+    from levelfield.cli._compare_files import compare_files, list_models
     from levelfield.metrics import DEFAULT_METRICS
     from levelfield.metrics import evaluate as score
     from levelfield.metrics.files import read_labeled_embeddings, write_per_query
 
+    if bootstrap is not None:
+        print_note("--bootstrap has no effect: intervals count classes as chance and need no resampling")
+    options = {"distance": distance, "seed": seed, "cluster_seeds": cluster_seeds, "index": index}
+    models = list_models(files or [], group or [], grouped=not no_groups)
+    if sum(map(len, models.values())) > 1 or report is not None:
+        if rerank or per_query is not None:
+            raise UsageError("--rerank and --per-query work for one FILE; give one file, without --report")
+        compare_files(
+            models,
+            labels=labels,
+            galleries=gallery or [],
+            gallery_labels=gallery_labels,
+            metrics=metric or DEFAULT_METRICS,
+            equivalence=equivalence,
+            images=images,
+            report=report,
+            as_json=as_json,
+            quiet=quiet,
+            options=options,
+        )
+        return
+    ((file,),) = models.values()
     queries = read_labeled_embeddings(file, labels=labels, option="--labels")
+    if gallery and len(gallery) > 1:
+        raise UsageError(f"there are {len(gallery)} galleries for one FILE; give one --gallery per FILE")
     items = (
-        None
-        if gallery is None
-        else read_labeled_embeddings(gallery, labels=gallery_labels, option="--gallery-labels")
+        read_labeled_embeddings(gallery[0], labels=gallery_labels, option="--gallery-labels")
+        if gallery
+        else None
     )
     if rerank:
         if development is None:
@@ -74,17 +127,19 @@ def evaluate(  # noqa: PLR0917 - a command's options are its parameters
             metrics=metric or DEFAULT_METRICS,
             gallery=None if items is None else items.embeddings,
             gallery_labels=None if items is None else items.labels,
-            distance=distance,  # type: ignore[arg-type]  # checked there, with a better error
             per_query=per_query is not None,
-            bootstrap=bootstrap,
-            seed=seed,
-            cluster_seeds=cluster_seeds,
-            index=index,
+            intervals=True,
             progress=progress.callback("queries"),
+            **options,  # type: ignore[arg-type]  # checked there, with a better error
         )
     if per_query is not None:
         write_per_query(scores, per_query)
     _show(scores, as_json=as_json)
+
+
+def print_note(text: str) -> None:
+    """Print a remark to stderr."""
+    typer.echo(f"note: {text}", err=True)
 
 
 def _show(scores: Scores, *, as_json: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from levelfield.metrics._clusters import Contingency
 from levelfield.metrics._correlation import Correlation, correlation
 from levelfield.metrics._evaluate import DEFAULT_METRICS, evaluate
+from levelfield.metrics._rankings import score_rankings
 from levelfield.metrics._registry import MetricCard, card, register, registry, resolve_metric, selection_sign
 from levelfield.metrics._relevance import RelevantHits
 from levelfield.metrics._scores import Scores
@@ -24,6 +25,7 @@ __all__ = [
     "register",
     "registry",
     "resolve_metric",
+    "score_rankings",
     "selection_sign",
     "spectrum",
 ]

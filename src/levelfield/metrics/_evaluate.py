@@ -11,13 +11,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from levelfield.core.deprecation import renamed_option
 from levelfield.core.errors import UsageError
 from levelfield.core.seeds import torch_generator
 from levelfield.metrics._clusters import contingency, kmeans
 from levelfield.metrics._filtered_search import SearchRequest, search_exact
 from levelfield.metrics._inputs import EvaluationInputs, check_inputs
 from levelfield.metrics._registry import ResolvedMetric, resolve_metric
-from levelfield.metrics._scores import Scores, bootstrap_intervals
+from levelfield.metrics._scores import Scores, class_intervals
 from levelfield.metrics._vectors import Distance
 
 DEFAULT_METRICS = ("precision_at_1", "r_precision", "map_at_r")
@@ -32,7 +33,8 @@ def evaluate(
     gallery_labels: Any = None,
     distance: Distance = "cosine",
     per_query: bool = False,
-    bootstrap: int = 0,
+    intervals: bool = False,
+    bootstrap: int | None = None,
     seed: int = 0,
     cluster_seeds: int = 3,
     index: str = "exact",
@@ -51,8 +53,10 @@ def evaluate(
         gallery_labels: M class labels.
         distance: "cosine" or "euclidean".
         per_query: Whether to return the value of each query too.
-        bootstrap: Number of resamples of the queries for 95% intervals; 0 for none.
-        seed: Seed of k-means, the bootstrap and the check of an approximate index.
+        intervals: Whether to return 95% intervals of the retrieval metrics. Queries of one class are not
+            independent, so classes count as chance, as in verdicts.
+        bootstrap: Old name of ``intervals``; nothing is resampled any more.
+        seed: Seed of k-means and of the check of an approximate index.
         cluster_seeds: Number of k-means runs for the clustering metrics.
         index: "exact", or a faiss recipe such as "IVF1024,Flat;nprobe=16"; its recall is then reported.
         memory: Bytes that one block of similarities may take; changes the speed, never the scores.
@@ -67,6 +71,9 @@ def evaluate(
     """
     if isinstance(metrics, str):
         raise UsageError(f'metrics is one string, "{metrics}"; give a list of names')
+    if bootstrap is not None:
+        renamed_option("bootstrap", "intervals", of="evaluate")
+        intervals = bootstrap > 0
     resolved = {name: resolve_metric(name) for name in metrics}
     if not resolved:
         raise UsageError("metrics is empty; name at least one metric")
@@ -94,7 +101,7 @@ def evaluate(
         queries=int((relevant > 0).sum()),
         skipped=int((relevant == 0).sum()),
         per_query=values if per_query else {},
-        intervals=bootstrap_intervals(values, resamples=bootstrap, seed=seed) if bootstrap else {},
+        intervals=class_intervals(values, given.relevance.queries.cpu().numpy()) if intervals else {},
         spread=spread,
         index_recall=recall,
         notes=_notes(given, kinds["retrieval"], index, recall),

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from levelfield.core.errors import UsageError, did_you_mean
-from levelfield.core.seeds import numpy_generator
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +23,8 @@ class Scores(Mapping[str, float]):
         skipped: Number of queries left out because the gallery holds no (other) item of their class.
         per_query: One float64 array (N,) per retrieval metric, NaN for skipped queries; empty unless
             requested.
-        intervals: 95% bootstrap intervals of the retrieval metrics; empty unless requested.
+        intervals: 95% intervals of the retrieval metrics for other classes of this kind; empty unless
+            requested.
         spread: Standard deviation of the clustering metrics over the seeds of k-means.
         index_recall: Share of the true nearest items that an approximate index finds; None for exact search.
         notes: Remarks to print next to the scores.
@@ -69,27 +69,26 @@ class Scores(Mapping[str, float]):
         }
 
 
-def bootstrap_intervals(
-    values: Mapping[str, npt.NDArray[np.float64]], *, resamples: int, seed: int, confidence: float = 0.95
+def class_intervals(
+    values: Mapping[str, npt.NDArray[np.float64]], classes: npt.NDArray[Any], *, confidence: float = 0.95
 ) -> dict[str, tuple[float, float]]:
-    """Return percentile intervals of the mean of each metric's values (N,); NaN values are left out.
+    """Return intervals of the mean of each metric's values (N,), for other classes of this kind.
 
-    All metrics use the same resampled queries. Queries of one class are not independent. So the interval
-    shows the effect of the choice of queries, not of the choice of classes.
+    Queries of one class are not independent, so the variance is that between classes: the interval is the one
+    that verdicts use. NaN values are left out. There is no interval if all queries are of one class.
 
     Example:
-        >>> low, high = bootstrap_intervals({"x": np.arange(100.0)}, resamples=200, seed=0)["x"]
-        >>> low < 49.5 < high
-        True
+        >>> easy = np.repeat([0.2, 0.8, 0.4, 0.6], 100)
+        >>> low, high = class_intervals({"x": easy}, np.repeat([0, 1, 2, 3], 100))["x"]
+        >>> round(low, 2), round(high, 2)
+        (0.09, 0.91)
     """
-    if not values:
-        return {}
-    table = np.stack(list(values.values()))
-    table = table[:, ~np.isnan(table[0])]
-    random = numpy_generator("metrics", "bootstrap", seed)
-    count = table.shape[1]
-    means = np.empty((resamples, len(table)))
-    for number in range(resamples):
-        means[number] = table[:, random.integers(count, size=count)].mean(1)
-    edges = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
-    return {name: (float(low), float(high)) for name, low, high in zip(values, *edges, strict=True)}
+    from levelfield.stats import judge, score_table
+
+    found = {}
+    for name, each in values.items():
+        table = score_table({name: each[None]}, classes=classes, fixed=[name])
+        (estimate,) = judge(table, alpha=1 - confidence).estimates
+        if isfinite(estimate.low):
+            found[name] = (estimate.low, estimate.high)
+    return found

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import zipfile
+import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +17,33 @@ from levelfield.core.files import write_text
 from levelfield.metrics._scores import Scores
 
 LABEL_COLUMNS = ("label", "labels", "class", "target")
+ID_COLUMNS = ("path", "paths", "file", "image", "id", "ids")
+UNREADABLE = (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)  # damaged arrays
 Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
 class EmbeddingFile:
-    """Embeddings (N, D), and labels (N,) if the file or one next to it holds them."""
+    """Embeddings (N, D), with labels (N,) and names of the items (N,) if there are any.
+
+    Attributes:
+        embeddings: Embeddings, one row per item.
+        labels: Class of each item, from the file or one next to it.
+        ids: Name of each item, such as the path of its image, from the same file.
+    """
 
     embeddings: Array
     labels: Array | None
+    ids: Array | None = None
 
 
 def read_embeddings(path: str | Path, *, labels: str | Path | None = None) -> EmbeddingFile:
     """Read embeddings, and labels from the same file, from ``labels``, or from ``NAME.labels.*`` next to it.
 
-    An ``.npy`` file is mapped, not read. ``npz`` and ``safetensors`` hold "embeddings" and "labels". In CSV
-    (with a header) and parquet, the column "label" holds the labels and all other columns the numbers.
-    Parquet may have one column "embedding" of lists instead.
+    An ``.npy`` file is mapped, not read. ``npz`` and ``safetensors`` hold "embeddings" and "labels", and
+    may hold "paths" or "ids". In CSV (with a header) and parquet, the column "label" holds the labels, "path"
+    or "id" the name of the item, and all other columns the numbers. Parquet may have one column "embedding"
+    of lists instead.
 
     Example:
         >>> read_embeddings("nowhere.npz")
@@ -51,10 +63,10 @@ def read_embeddings(path: str | Path, *, labels: str | Path | None = None) -> Em
         raise UsageError(f"{file} has an unknown extension; use one of {', '.join(readers)}")
     found = readers[file.suffix](file)
     if labels is not None:
-        return EmbeddingFile(found.embeddings, read_labels(labels))
+        return replace(found, labels=read_labels(labels))
     if found.labels is None:
         label_files = sorted(file.parent.glob(f"{file.stem}.labels.*"))
-        return EmbeddingFile(found.embeddings, read_labels(label_files[0]) if label_files else None)
+        return replace(found, labels=read_labels(label_files[0]) if label_files else None)
     return found
 
 
@@ -82,10 +94,12 @@ def _existing(path: str | Path) -> Path:
 def _load(file: Path, **options: Any) -> Any:
     try:
         return np.load(file, allow_pickle=False, **options)
-    except ValueError as error:
-        raise UsageError(
-            f"{file} cannot be read: {error}; save plain arrays of numbers or strings"
-        ) from error
+    except UNREADABLE as error:
+        raise _unreadable(file, error) from error
+
+
+def _unreadable(file: Path, error: Exception) -> UsageError:
+    return UsageError(f"{file} cannot be read: {error}; save plain arrays of numbers or strings")
 
 
 def _read_npy(file: Path) -> EmbeddingFile:
@@ -93,8 +107,16 @@ def _read_npy(file: Path) -> EmbeddingFile:
 
 
 def _read_npz(file: Path) -> EmbeddingFile:
-    with _load(file) as arrays:
-        return _from_names(file, arrays, list(arrays.files))
+    arrays = _load(file)
+    if not hasattr(arrays, "files"):
+        raise UsageError(f"{file} holds one array without a name; rename it to .npy")
+    with arrays:
+        try:
+            return _from_names(file, arrays, list(arrays.files))
+        except UsageError:
+            raise
+        except UNREADABLE as error:
+            raise _unreadable(file, error) from error
 
 
 def _read_safetensors(file: Path) -> EmbeddingFile:
@@ -111,7 +133,8 @@ def _read_safetensors(file: Path) -> EmbeddingFile:
 def _from_names(file: Path, arrays: Any, names: list[str]) -> EmbeddingFile:
     if "embeddings" not in names:
         raise UsageError(f'{file} holds {", ".join(names) or "nothing"}; save the embeddings as "embeddings"')
-    return EmbeddingFile(arrays["embeddings"], arrays["labels"] if "labels" in names else None)
+    ids = next((arrays[name] for name in ID_COLUMNS if name in names), None)
+    return EmbeddingFile(arrays["embeddings"], arrays["labels"] if "labels" in names else None, ids)
 
 
 def _csv_rows(file: Path) -> tuple[list[str], list[list[str]]]:
@@ -127,16 +150,20 @@ def _csv_rows(file: Path) -> tuple[list[str], list[list[str]]]:
 
 
 def _label_column(header: list[str]) -> int | None:
-    return next((n for n, name in enumerate(header) if name.strip().lower() in LABEL_COLUMNS), None)
+    return _column(header, LABEL_COLUMNS)
+
+
+def _column(header: list[str], names: tuple[str, ...]) -> int | None:
+    return next((n for n, name in enumerate(header) if name.strip().lower() in names), None)
 
 
 def _read_csv(file: Path) -> EmbeddingFile:
     header, rows = _csv_rows(file)
-    at = _label_column(header)
-    labels = None if at is None else np.array([row[at] for row in rows])
-    numbers = [[value for n, value in enumerate(row) if n != at] for row in rows]
+    at, named = _label_column(header), _column(header, ID_COLUMNS)
+    labels, ids = (None if n is None else np.array([row[n] for row in rows]) for n in (at, named))
+    numbers = [[value for n, value in enumerate(row) if n not in (at, named)] for row in rows]
     try:
-        return EmbeddingFile(np.array(numbers, dtype=np.float64), labels)
+        return EmbeddingFile(np.array(numbers, dtype=np.float64), labels, ids)
     except ValueError as error:
         raise UsageError(f"{file}: {error}; all columns but the label must be numbers") from error
 
@@ -150,12 +177,18 @@ def _read_parquet(file: Path) -> EmbeddingFile:
         table = parquet.read_table(file)
     except ArrowInvalid as error:
         raise UsageError(f"{file} is not a parquet file: {error}; export it again") from error
-    at = _label_column(list(table.column_names))
-    labels = None if at is None else np.asarray(table.column(at).to_pylist())
-    names = [name for n, name in enumerate(table.column_names) if n != at]
-    if names in (["embedding"], ["embeddings"]):
-        return EmbeddingFile(np.array(table.column(names[0]).to_pylist(), dtype=np.float64), labels)
-    return EmbeddingFile(np.column_stack([table.column(name).to_numpy() for name in names]), labels)
+    header = list(table.column_names)
+    at, named = _label_column(header), _column(header, ID_COLUMNS)
+    labels, ids = (None if n is None else np.asarray(table.column(n).to_pylist()) for n in (at, named))
+    names = [name for n, name in enumerate(header) if n not in (at, named)]
+    try:
+        if names in (["embedding"], ["embeddings"]):
+            rows = np.array(table.column(names[0]).to_pylist(), dtype=np.float64)
+        else:
+            rows = np.column_stack([table.column(name).to_numpy() for name in names])
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"{file}: {error}; all rows must have the same number of numbers") from error
+    return EmbeddingFile(rows, labels, ids)
 
 
 def read_labeled_embeddings(path: str | Path, *, labels: str | Path | None, option: str) -> EmbeddingFile:

@@ -13,6 +13,14 @@ from levelfield.reports._comparison import (
     published_comparison_tables,
     write_comparison,
 )
+from levelfield.reports._evaluation_page import EvaluationGallery, render_evaluation_page
+from levelfield.reports._evaluation_table import (
+    evaluation_caption,
+    evaluation_classes_table,
+    evaluation_queries_table,
+    evaluation_table,
+    evaluation_text,
+)
 from levelfield.reports._figures import write_figures
 from levelfield.reports._page import render_report, write_report, write_tables
 from levelfield.reports._power import power_text
@@ -29,12 +37,18 @@ from levelfield.reports._verify import experiment_notes, verify_experiment
 from levelfield.reports.table import Table, TableCell, TableColumn, TableRow
 
 __all__ = [
+    "EvaluationGallery",
     "Table",
     "TableCell",
     "TableColumn",
     "TableRow",
     "comparison_json",
     "comparison_markdown",
+    "evaluation_caption",
+    "evaluation_classes_table",
+    "evaluation_queries_table",
+    "evaluation_table",
+    "evaluation_text",
     "experiment_notes",
     "experiments_table",
     "means_table",
@@ -42,6 +56,7 @@ __all__ = [
     "power_text",
     "published_comparison_tables",
     "quote_alarm_rate",
+    "render_evaluation_page",
     "render_report",
     "result_warnings",
     "results_json",

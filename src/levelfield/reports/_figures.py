@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from levelfield.analysis import Analysis
+from levelfield.analysis import Analysis, MetricInfo
 from levelfield.records import Store
 from levelfield.reports.figures import Chart, build_charts, write_chart, write_png, write_svg
 
@@ -49,12 +50,19 @@ def search_charts(analysis: Analysis) -> dict[str, list[Chart]]:
 
 def differences_diagram(analysis: Analysis) -> Figure | None:
     """Draw the methods by mean score, with bars over groups without a difference; None below 3 methods."""
+    title = f"Mean {analysis.setting} {analysis.metric_info.axis}; a bar joins methods that do not differ"
+    return draw_groups(analysis.means, analysis.groups, analysis.metric_info, title=title)
+
+
+def draw_groups(
+    means: Mapping[str, float], groups: Sequence[tuple[str, ...]], metric_info: MetricInfo, *, title: str
+) -> Figure | None:
+    """Draw names by mean score, best first, with bars over groups; None below 3 names."""
     from matplotlib.ticker import MaxNLocator
 
     from levelfield.reports.figures.rank_diagram import group_diagram
 
-    metric_info = analysis.metric_info
-    places = {method: metric_info.scale * mean for method, mean in analysis.means.items()}
+    places = {name: metric_info.scale * mean for name, mean in means.items()}
     if len(places) < 3:
         return None
     values = list(places.values())
@@ -62,10 +70,10 @@ def differences_diagram(analysis: Analysis) -> Figure | None:
     digits = 2 if metric_info.unit == "percent" else 4
     return group_diagram(
         places,
-        analysis.groups,
+        groups,
         ends=(values[0], values[-1]),
         ticks={float(tick): f"{tick:g}" for tick in ticks if min(values) <= tick <= max(values)},
-        title=f"Mean {analysis.setting} {metric_info.axis}; a bar joins methods that do not differ",
+        title=title,
         digits=digits,
     )
 

@@ -15,9 +15,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from levelfield.analysis import Comparison, read_comparison, read_confirmation
+from levelfield.analysis import Comparison, choose_queries, read_comparison, read_confirmation
 from levelfield.core.errors import RunError
-from levelfield.core.seeds import numpy_generator
 from levelfield.data import Dataset
 from levelfield.data import registry as datasets
 from levelfield.data.thumbnails import encode_thumbnail
@@ -33,7 +32,6 @@ from levelfield.records import (
     GALLERY_QUERIES,
     EmbeddingMap,
     Gallery,
-    GalleryQuery,
     RunSpec,
     Store,
     digest,
@@ -206,48 +204,6 @@ def _scores_of_queries(
     rows = np.arange(len(test)) if test.roles is None else np.flatnonzero(test.roles & 1)
     at = np.searchsorted(rows, asked)
     return {method: values[at] for method, values in scores.items()}
-
-
-def choose_queries(
-    scores: Mapping[str, np.ndarray], asked: np.ndarray, *, count: int, name: str
-) -> tuple[GalleryQuery, ...]:
-    """Choose a third at random, a third hardest by the mean over methods, a third where methods differ most.
-
-    Queries without a score (no other image of their class) are not chosen. Ties go to the first query; no
-    query is chosen twice.
-
-    Args:
-        scores: Value of each query (q) by method; higher is better, NaN if there is none.
-        asked: Rows of the queries (q).
-        count: Number of queries to choose.
-        name: Name of the random stream.
-
-    Example:
-        >>> scores = {"a": np.array([0.9, 0.1, 1.0]), "b": np.array([0.8, 0.2, 0.0])}
-        >>> [(q.row, q.why) for q in choose_queries(scores, np.array([5, 6, 7]), count=3, name="x")]
-        [(5, 'random'), (6, 'hardest'), (7, 'differs')]
-    """
-    table = np.array([scores[method] for method in scores]) if scores else np.zeros((1, len(asked)))
-    usable = np.flatnonzero(np.isfinite(table).all(axis=0))
-    hardest, differing = (count // 3, count // 3) if scores else (0, 0)
-    chosen: dict[int, GalleryQuery] = {}
-
-    def take(order: np.ndarray, number: int, why: str) -> None:
-        for at in [at for at in order.tolist() if at not in chosen][:number]:
-            between = None
-            if why == "differs":
-                methods = list(scores)
-                between = (methods[int(table[:, at].argmax())], methods[int(table[:, at].argmin())])
-            chosen[at] = GalleryQuery.model_validate({"row": asked[at], "why": why, "between": between})
-
-    take(numpy_generator("gallery", name).permutation(usable), count - hardest - differing, "random")
-    if scores:
-        take(usable[np.argsort(table[:, usable].mean(axis=0), kind="stable")], hardest, "hardest")
-    if len(scores) > 1:
-        spread = np.ptp(table[:, usable], axis=0)
-        order = usable[np.argsort(-spread, kind="stable")]
-        take(order[np.sort(-spread, kind="stable") < 0], differing, "differs")
-    return tuple(chosen.values())
 
 
 def map_coordinates(file: Path, method: str) -> EmbeddingMap:
