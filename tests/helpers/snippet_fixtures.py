@@ -85,6 +85,37 @@ def write_index() -> None:
         index.add_images(made, embedders.load_embedder("model"), index.images_from_folder("photos"))
 
 
+def write_embeddings_of_models() -> None:
+    """Write embeddings of the same images by an old model and by several seeds of a new one."""
+    import numpy as np
+    from PIL import Image
+
+    generator = np.random.default_rng(0)
+    labels = np.repeat(np.arange(20), 6)
+    centers = generator.normal(size=(20, 8))[labels]
+    paths = np.array([f"{number}.png" for number in range(len(labels))])
+    Path("photos").mkdir()
+    for number, path in enumerate(paths):
+        Image.new("RGB", (30, 30), (2 * number, 99, 10)).save(Path("photos", path))
+    for name in ("new", "old", "new-1", "new-2", "new-3", "monday", "friday", "sunday"):
+        embeddings = centers + (1.5 if name == "old" else 0.7) * generator.normal(size=centers.shape)
+        np.savez(f"{name}.npz", embeddings=embeddings, labels=labels, paths=paths)
+
+
+def write_records() -> None:
+    """Write the records of one experiment."""
+    from tests.helpers.made_experiments import written
+
+    written(Path("runs/mine"), name="mine", means={"contrastive": 0.5, "triplet": 0.4, "untrained": 0.1})
+
+
+# Documents whose commands read the files that one function writes.
+WRITERS = {
+    "docs/guides/new-model.md": write_embeddings_of_models,
+    "docs/guides/pandas-and-optuna.md": write_records,
+}
+
+
 def prepare_directory(document: str, small: Callable[[list[str]], list[str]]) -> None:
     """Write the files that a document's commands read to the current directory."""
     import numpy as np
@@ -94,8 +125,8 @@ def prepare_directory(document: str, small: Callable[[list[str]], list[str]]) ->
 
     if document in ("README.md", "docs/guides/own-photos.md", "docs/guides/search-your-photos.md"):
         write_photos(Path("photos"))
-    if document == "docs/guides/pandas-and-optuna.md":
-        written(Path("runs/mine"), name="mine", means={"contrastive": 0.5, "triplet": 0.4, "untrained": 0.1})
+    if document in WRITERS:
+        WRITERS[document]()
     if document in ("docs/metrics.md", "docs/guides/score-embeddings.md"):
         generator = np.random.default_rng(0)
         labels = np.arange(200) // 10
