@@ -31,6 +31,10 @@ def index(  # noqa: PLR0917 - a command's options are its parameters
     option: Annotated[
         list[str] | None, typer.Option("--set", help="Option of the dataset, as key=value (repeatable).")
     ] = None,
+    metadata: Annotated[
+        list[Path] | None,
+        typer.Option(help="CSV file with the column path; its other columns become filters (repeatable)."),
+    ] = None,
     remove: Annotated[
         list[str] | None,
         typer.Option(help="Remove this image, or all images of this folder, instead of adding (repeatable)."),
@@ -80,6 +84,7 @@ def index(  # noqa: PLR0917 - a command's options are its parameters
             recall=recall,
             exact_up_to=exact_up_to,
             threads=threads,
+            metadata=metadata or (),
             progress_callback=lambda result: progress.status(
                 f"{result.added} added, {result.known} known, {len(result.unreadable)} unreadable"
             ),
@@ -121,6 +126,8 @@ def _show(updated: UpdatedIndex, out: str, *, as_json: bool) -> None:
             "replaced": result.replaced,
             "unreadable": [{"name": name, "reason": reason} for name, reason in result.unreadable],
             "search": updated.search,
+            "described": updated.described,
+            "undescribed": updated.undescribed,
         }
         typer.echo(json.dumps(facts, indent=2))
     else:
@@ -134,6 +141,11 @@ def _show(updated: UpdatedIndex, out: str, *, as_json: bool) -> None:
             f"{len(result.unreadable)} unreadable; {mask_password(out)} holds {size} images "
             f"({updated.search})"
         )
+        if updated.described or updated.undescribed:
+            lost = (
+                f"; {updated.undescribed} of its images are not in the index" if updated.undescribed else ""
+            )
+            typer.echo(f"metadata of {updated.described} images stored{lost}")
     if not result.seen:
         raise UsageError("no images were found; give a folder with images, a CSV file or a dataset")
     if not size:

@@ -18,6 +18,19 @@ def search(  # noqa: PLR0917 - a command's options are its parameters
         list[Path], typer.Argument(help="Query image; several images of one object form one query.")
     ],
     k: Annotated[int, typer.Option("-k", help="Number of neighbors.")] = 20,
+    filters: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filter",
+            help="Condition on label, folder, date or a metadata column, as date>=2020 (repeatable).",
+        ),
+    ] = None,
+    min_similarity: Annotated[
+        float | None, typer.Option(help="Leave out neighbors below this similarity.", min=-1, max=1)
+    ] = None,
+    rerank: Annotated[
+        str, typer.Option(help="Order of the neighbors: none, aqe, alpha_qe or k_reciprocal.")
+    ] = "none",
     model: Annotated[
         Path | None,
         typer.Option(help="Model directory; only for an index in a database.", show_default=False),
@@ -30,7 +43,10 @@ def search(  # noqa: PLR0917 - a command's options are its parameters
     from levelfield.retrieval.index import Searcher
     from levelfield.retrieval.index.result_page import summarize_answer, write_result_page
 
-    answer = Searcher(index, model=model, trust=trust).search(list(images), k=k)
+    searcher = Searcher(index, model=model, trust=trust)
+    answer = searcher.search(
+        list(images), k=k, filters=filters or (), min_similarity=min_similarity, rerank=rerank
+    )
     if html is not None:
         write_result_page(html, list(images), answer)
     if as_json:

@@ -7,6 +7,7 @@ from levelfield.retrieval.index._build import IndexingResult, add_images
 from levelfield.retrieval.index._card import IndexCard, check_same_model
 from levelfield.retrieval.index._catalog import IndexedImage, NewImage
 from levelfield.retrieval.index._exact import search_exactly
+from levelfield.retrieval.index._filters import Condition, parse_filters
 from levelfield.retrieval.index._local import (
     LocalIndex,
     describe_search,
@@ -14,6 +15,8 @@ from levelfield.retrieval.index._local import (
     open_index,
     open_or_create_index,
 )
+from levelfield.retrieval.index._metadata import add_dates, add_metadata
+from levelfield.retrieval.index._reranking import RERANKINGS, Reranking
 from levelfield.retrieval.index._searcher import Neighbor, SearchAnswer, Searcher
 from levelfield.retrieval.index._sources import (
     SourceImage,
@@ -26,19 +29,24 @@ from levelfield.retrieval.index._update import UpdatedIndex, remove_images, upda
 
 __all__ = [
     "EXACT_UP_TO",
+    "RERANKINGS",
     "ApproximateCard",
+    "Condition",
     "IndexCard",
     "IndexedImage",
     "IndexingResult",
     "LocalIndex",
     "Neighbor",
     "NewImage",
+    "Reranking",
     "SearchAnswer",
     "Searcher",
     "SourceImage",
     "UpdatedIndex",
     "VectorStore",
+    "add_dates",
     "add_images",
+    "add_metadata",
     "check_same_model",
     "choose_index_type",
     "describe_search",
@@ -48,6 +56,7 @@ __all__ = [
     "images_from_folder",
     "open_index",
     "open_or_create_index",
+    "parse_filters",
     "remove_images",
     "search_exactly",
     "update_index",

@@ -8,15 +8,18 @@ them.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from levelfield.core.errors import RunError
+from levelfield.retrieval.index._conditions import COLUMNS, common_root, select_rows
+from levelfield.retrieval.index._filters import LABEL, Condition, as_number
 
 CATALOG = "catalog.sqlite"
 SCHEMA = """
@@ -30,6 +33,16 @@ create table if not exists items (
 create unique index if not exists items_by_content on items (content) where removed = 0;
 create index if not exists items_by_name on items (name) where removed = 0;
 create index if not exists items_removed on items (row) where removed = 1;
+create index if not exists items_by_label on items (label) where removed = 0;
+create table if not exists metadata (
+    row integer not null,
+    key text not null,
+    value text not null,
+    number real,
+    primary key (row, key)
+) without rowid;
+create index if not exists metadata_by_value on metadata (key, value);
+create index if not exists metadata_by_number on metadata (key, number);
 """
 MAX_VALUES = 500  # values in one query; SQLite accepts at least 999
 SECONDS = 30.0  # timeout while another process commits
@@ -164,12 +177,72 @@ class Catalog:
     def remove(self, rows: Sequence[int]) -> None:
         """Mark rows as removed, in one transaction."""
         with self._transaction():
-            self._database.executemany("update items set removed = 1 where row = ?", [(row,) for row in rows])
+            gone = [(row,) for row in rows]
+            self._database.executemany("update items set removed = 1 where row = ?", gone)
+            if self._has_metadata():
+                self._database.executemany("delete from metadata where row = ?", gone)
 
     def rename(self, row: int, *, name: str, label: str) -> None:
         """Set the name and label of an image whose file moved."""
         with self._transaction():
             self._database.execute("update items set name = ?, label = ? where row = ?", (name, label, row))
+
+    def columns(self) -> list[str]:
+        """Return the names of the metadata columns."""
+        return [name for (name,) in self._fetch(COLUMNS)] if self._has_metadata() else []
+
+    def root(self) -> str:
+        """Return the folder that holds all images; empty if they are not files or share none."""
+        return common_root(*self._fetch("select min(name), max(name) from items where removed = 0")[0])
+
+    def select(self, conditions: Sequence[Condition]) -> npt.NDArray[np.int64]:
+        """Return the rows that meet all conditions, in ascending order."""
+        return select_rows(conditions, self.columns(), self.root(), self._fetch)
+
+    def metadata(self, rows: Sequence[int]) -> dict[int, dict[str, str]]:
+        """Return the metadata of these rows."""
+        found: dict[int, dict[str, str]] = {}
+        for part in _parts(list(rows)) if self._has_metadata() else ():
+            query = f"select row, key, value from metadata where row in ({','.join('?' * len(part))})"
+            for row, key, value in self._fetch(query, tuple(part)):
+                found.setdefault(row, {})[key] = value
+        return found
+
+    def set_metadata(self, values: Mapping[int, Mapping[str, str]]) -> None:
+        """Set values of columns by row, in one transaction; other columns of these rows are kept."""
+        cells = [(row, key, value) for row, found in values.items() for key, value in found.items()]
+        lines = [(row, key, value, as_number(value)) for row, key, value in cells if key != LABEL]
+        labels = [(value, row) for row, key, value in cells if key == LABEL]
+        with self._transaction():
+            self._database.executemany("update items set label = ? where row = ?", labels)
+            self._database.executemany("insert or replace into metadata values (?, ?, ?, ?)", lines)
+
+    def rows_by_name(self, names: Sequence[str]) -> dict[str, int]:
+        """Return the rows of the images with these names."""
+        found: dict[str, int] = {}
+        for start in range(0, len(names), MAX_VALUES):
+            part = names[start : start + MAX_VALUES]
+            marks = ",".join("?" * len(part))
+            query = f"select name, row from items where removed = 0 and name in ({marks})"
+            found |= dict(self._fetch(query, tuple(part)))
+        return found
+
+    def images_without(self, column: str, *, after: int, count: int) -> list[IndexedImage]:
+        """Return the first ``count`` images with a row above ``after`` that have no value in a column."""
+        query = (
+            "select row, name, label from items where removed = 0 and row > ? and not exists "
+            "(select 1 from metadata where metadata.row = items.row and key = ?) order by row limit ?"
+        )
+        return [IndexedImage(*each) for each in self._fetch(query, (after, column, count))]
+
+    def _has_metadata(self) -> bool:
+        """Return False for an index of an older version that was not written to since."""
+        return bool(self._fetch("select 1 from sqlite_master where type = 'table' and name = 'metadata'"))
+
+    def _fetch(self, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
+        with self._errors():
+            named = query.format(items="items", metadata="metadata", alive="removed = 0")
+            return self._database.execute(named, values).fetchall()
 
     def _fetch_one(self, query: str) -> tuple[int, ...]:
         with self._errors():

@@ -50,6 +50,32 @@ def search_exactly(
     return rows, values
 
 
+def search_rows(vectors: Vectors, queries: Floats, count: int, among: Rows) -> tuple[Rows, Floats]:
+    """Return the ``count`` most similar of some rows for every query, and their similarities.
+
+    Only these rows are read, so a narrow filter is fast.
+
+    Args:
+        vectors: Vectors to search in.
+        queries: Unit vectors, Q x D.
+        count: Number k of results; limited to the number of rows.
+        among: Rows to search, in ascending order.
+
+    Returns:
+        Rows and similarities, both Q x k, most similar first; ties in row order.
+    """
+    count = min(count, len(among))
+    rows = np.full((len(queries), count), -1, dtype=np.int64)
+    values = np.full((len(queries), count), -np.inf, dtype=np.float32)
+    height = max(1, BLOCK_BYTES // (4 * max(len(queries), vectors.size)))
+    for start in range(0, len(among), height):
+        part = among[start : start + height]
+        near = queries @ vectors.take(part).T
+        found = np.broadcast_to(part, near.shape)
+        rows, values = merge_results(rows, values, found, near, count)
+    return rows, values
+
+
 def merge_results(
     rows: Rows, values: Floats, more_rows: Rows, more_values: Floats, count: int
 ) -> tuple[Rows, Floats]:

@@ -9,9 +9,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+import numpy as np
 
 from levelfield.core.errors import RunError, UsageError
 from levelfield.core.files import lock, make_directory, sync_directory, wrap_disk_errors, write_bytes
@@ -27,7 +29,8 @@ from levelfield.retrieval.index._card import (
     write_index_card,
 )
 from levelfield.retrieval.index._catalog import CATALOG, Catalog, IndexedImage, NewImage
-from levelfield.retrieval.index._exact import merge_results, search_exactly
+from levelfield.retrieval.index._exact import merge_results, search_exactly, search_rows
+from levelfield.retrieval.index._filters import Condition
 from levelfield.retrieval.index._sources import absolute_path
 from levelfield.retrieval.index._store import Progress
 from levelfield.retrieval.index._vectors import REMEDY, SHARD_ROWS, Floats, Rows, Vectors
@@ -102,21 +105,58 @@ class LocalIndex:
         """Return the vectors of these rows (n x D)."""
         return self._vectors.take(rows)
 
-    def nearest(self, queries: Floats, count: int) -> tuple[Rows, Floats]:
+    def columns(self) -> list[str]:
+        """Return the names of the metadata columns."""
+        return self._catalog.columns()
+
+    def root(self) -> str:
+        """Return the folder that holds all images; empty if they are not files or share none."""
+        return self._catalog.root()
+
+    def select(self, conditions: Sequence[Condition]) -> Rows:
+        """Return the rows that meet all conditions, in ascending order."""
+        return self._catalog.select(conditions)
+
+    def metadata(self, rows: Sequence[int]) -> dict[int, dict[str, str]]:
+        """Return the metadata of these rows."""
+        return self._catalog.metadata(rows)
+
+    def set_metadata(self, values: Mapping[int, Mapping[str, str]]) -> None:
+        """Set values of columns by row; other columns of these rows are kept."""
+        self._catalog.set_metadata(values)
+
+    def find_by_name(self, names: Sequence[str]) -> dict[str, int]:
+        """Return the rows of the images with these names."""
+        return self._catalog.rows_by_name(names)
+
+    def images_without(self, column: str, *, after: int, count: int) -> list[IndexedImage]:
+        """Return the first ``count`` images with a row above ``after`` that have no value in a column."""
+        return self._catalog.images_without(column, after=after, count=count)
+
+    def nearest(self, queries: Floats, count: int, *, among: Rows | None = None) -> tuple[Rows, Floats]:
         """Return the rows most similar to each query (unit vectors, Q x D) and their similarities, Q x k.
 
-        k is ``count``, or the number of images if that is smaller.
+        k is ``count``, or the number of images if that is smaller. ``among`` limits the search to these rows,
+        in ascending order. The search is then exact if they are no more than ``exact_up_to``.
         """
         if self._approximate is None and not (self.directory / self.card.approximate_file).exists():
             self.refresh()  # a writer has replaced it
-        count = min(count, len(self))
+        removed = self._removed
+        if among is not None:
+            among = among[
+                among < self._vectors.count
+            ]  # rows that a writer added meanwhile have no vector yet
+            if self._is_exact() or len(among) <= self.card.exact_up_to:
+                return search_rows(self._vectors, queries, count, among)
+            removed = np.setdiff1d(np.arange(self._vectors.count), among, assume_unique=True)
+        count = min(count, self._vectors.count - len(removed))
         if self._is_exact():
-            return search_exactly(self._vectors, queries, count, removed=self._removed)
+            return search_exactly(self._vectors, queries, count, removed=removed)
         index = self._open_approximate()
-        rows, values = index.search(self._vectors, queries, count, removed=self._removed)
+        rows, values = index.search(self._vectors, queries, count, removed=removed)
         if index.rows == self._vectors.count:
             return rows, values
-        tail = search_exactly(self._vectors, queries, count, first=index.rows, removed=self._removed)
+        tail = search_exactly(self._vectors, queries, count, first=index.rows, removed=removed)
         return merge_results(rows, values, *tail, count)
 
     def _is_exact(self) -> bool:

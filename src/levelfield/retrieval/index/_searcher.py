@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,11 @@ from levelfield.core.errors import UsageError, mask_password
 from levelfield.retrieval.embedders import ImageEmbedder, ImageInput, MatchThreshold, load_embedder
 from levelfield.retrieval.embedders.images import as_list
 from levelfield.retrieval.index._card import check_same_model
+from levelfield.retrieval.index._filters import parse_filters
 from levelfield.retrieval.index._local import MODEL, open_index
+from levelfield.retrieval.index._reranking import Reranking, as_reranking
 from levelfield.retrieval.index._store import VectorStore, is_database
+from levelfield.retrieval.index._vectors import Rows
 
 LONGEST = 1.001  # length of a unit vector, with rounding
 MUCH_LARGER = 2  # the answer has a note if the index is this many times as large as the calibration gallery
@@ -30,6 +33,7 @@ class Neighbor:
         similarity: Cosine similarity; 1 for identical vectors. For a query of several images, the mean.
         is_match: True if the similarity reaches the match threshold; None if the model has no threshold.
         row: Row in the index.
+        metadata: Values of its other columns, such as ``date``.
     """
 
     name: str
@@ -37,6 +41,7 @@ class Neighbor:
     similarity: float
     is_match: bool | None
     row: int
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ class SearchAnswer:
     """Answer to an image search.
 
     Attributes:
-        neighbors: Most similar images, most similar first.
+        neighbors: Most similar images, most similar first; in the order of the re-ranking if there is one.
         threshold: Match threshold; None if the model was not calibrated.
         notes: Remarks for the user, one sentence each.
     """
@@ -97,45 +102,89 @@ class Searcher:
         self.embedder: ImageEmbedder = load_embedder(model, trust=trust)
         check_same_model(self.store.model, self.embedder.card, mask_password(str(index)))
 
-    def search(self, images: ImageInput | Iterable[ImageInput], *, k: int = 20) -> SearchAnswer:
+    def search(
+        self,
+        images: ImageInput | Iterable[ImageInput],
+        *,
+        k: int = 20,
+        filters: Sequence[str] = (),
+        min_similarity: float | None = None,
+        rerank: str | Reranking | None = None,
+    ) -> SearchAnswer:
         """Return the ``k`` most similar images.
 
         Args:
             images: One image, or several images of the same object as one query.
             k: Number of neighbors. If the index holds fewer images, all are returned, with a note.
+            filters: Conditions that the neighbors must meet, such as ``["label=cat", "date>=2020"]``.
+            min_similarity: Neighbors below this similarity are left out.
+            rerank: Order of the neighbors: "aqe", "alpha_qe", "k_reciprocal" or a :class:`Reranking`. The
+                similarities stay those of the query.
 
         Raises:
             ImageError: An image cannot be read.
         """
-        if k < 1:
-            raise UsageError(f"k is {k}; ask for at least 1 neighbor")
+        _check_count(k)
         vectors = self.embedder.embed(as_list(images))
         # The mean is not normalized: the result is then the mean similarity, to which the threshold applies.
         # Normalizing would raise the similarity of images that differ from each other.
-        return self.search_vector(vectors.mean(0), k=k)
+        return self.search_vector(
+            vectors.mean(0), k=k, filters=filters, min_similarity=min_similarity, rerank=rerank
+        )
 
-    def search_vector(self, vector: torch.Tensor, *, k: int = 20) -> SearchAnswer:
+    def search_vector(
+        self,
+        vector: torch.Tensor,
+        *,
+        k: int = 20,
+        filters: Sequence[str] = (),
+        min_similarity: float | None = None,
+        rerank: str | Reranking | None = None,
+    ) -> SearchAnswer:
         """Return the ``k`` images most similar to a vector (D,): a unit vector, or the mean of several.
+
+        The other arguments are those of :meth:`search`.
 
         Raises:
             UsageError: The vector has another size, is not finite, or is longer than a unit vector.
         """
-        if k < 1:
-            raise UsageError(f"k is {k}; ask for at least 1 neighbor")
+        _check_count(k)
+        if min_similarity is not None and not -1 <= min_similarity <= 1:
+            raise UsageError(f"the minimum similarity is {min_similarity}; give a number from -1 to 1")
+        reranking, conditions = as_reranking(rerank), parse_filters(filters)
         vector = self._check_vector(vector)
         self.store.refresh()
         size = len(self.store)
         if size == 0:
             raise UsageError("the index is empty; add images with levelfield index")
-        rows, similarities = self.store.nearest(vector[None].numpy(), k)
-        found = dict(zip(rows[0].tolist(), similarities[0].tolist(), strict=True))
+        among = self.store.select(conditions) if conditions else None
+        found = self._find(vector, k, among, reranking)
         threshold = self.store.model.threshold
+        images = self.store.images(list(found))
+        metadata = self.store.metadata(list(found))
         neighbors = []
-        for image in self.store.images([row for row in found if row >= 0]):
+        for image in images:
             similarity = found[image.row]
+            if min_similarity is not None and similarity < min_similarity:
+                continue
             matches = None if threshold is None else similarity >= threshold.similarity
-            neighbors.append(Neighbor(image.name, image.label, similarity, matches, image.row))
-        return SearchAnswer(tuple(neighbors), threshold, tuple(_notes(size, k, threshold)))
+            cells = metadata.get(image.row, {})
+            neighbors.append(Neighbor(image.name, image.label, similarity, matches, image.row, cells))
+        notes = _notes(
+            size, k, threshold, among=among, reranking=reranking, below=len(images) - len(neighbors)
+        )
+        return SearchAnswer(tuple(neighbors), threshold, tuple(notes))
+
+    def _find(
+        self, vector: torch.Tensor, k: int, among: Rows | None, reranking: Reranking | None
+    ) -> dict[int, float]:
+        """Return the rows of the answer in its order, with their similarities to the query."""
+        if reranking is None:
+            rows, similarities = self.store.nearest(vector[None].numpy(), k, among=among)
+            pairs = zip(rows[0].tolist(), similarities[0].tolist(), strict=True)
+            return {row: similarity for row, similarity in pairs if row >= 0}
+        order = reranking.order(self.store, vector, k, among=among)
+        return dict(zip(order.tolist(), (self.store.vectors(order) @ vector.numpy()).tolist(), strict=True))
 
     def _check_vector(self, vector: torch.Tensor) -> torch.Tensor:
         """Return the vector as float32 on the CPU; raise UsageError if similarities would mean nothing."""
@@ -157,10 +206,29 @@ class Searcher:
         return found
 
 
-def _notes(size: int, k: int, threshold: MatchThreshold | None) -> list[str]:
+def _check_count(k: int) -> None:
+    if k < 1:
+        raise UsageError(f"k is {k}; ask for at least 1 neighbor")
+
+
+def _notes(
+    size: int,
+    k: int,
+    threshold: MatchThreshold | None,
+    *,
+    among: Rows | None,
+    reranking: Reranking | None,
+    below: int,
+) -> list[str]:
     notes = []
-    if k > size:
+    if among is not None:
+        notes.append(f"{len(among):,} of {size:,} images meet the filters")
+    elif k > size:
         notes.append(f"the index holds only {size} images, fewer than the {k} requested; all are shown")
+    if below:
+        notes.append(f"{below} of the nearest images are below the minimum similarity and left out")
+    if reranking is not None:
+        notes.append(f"ordered by {reranking.name}; similarities are those of the query")
     if threshold is not None and size > MUCH_LARGER * threshold.gallery:
         notes.append(
             f"the threshold was calibrated on {threshold.gallery:,} images; among {size:,} images, more than "

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from levelfield.retrieval.embedders import ModelCard
 from levelfield.retrieval.index._catalog import IndexedImage, NewImage
+from levelfield.retrieval.index._filters import Condition
 from levelfield.retrieval.index._vectors import Floats, Rows
 
 Progress = Callable[[int, int], None]
@@ -58,8 +59,43 @@ class VectorStore(Protocol):
         """Remove the image called ``name``, or all images in the folder ``name``; return their number."""
         ...
 
-    def nearest(self, queries: Floats, count: int) -> tuple[Rows, Floats]:
-        """Return the rows most similar to each query (unit vectors, Q x D) and their similarities, Q x k."""
+    def nearest(self, queries: Floats, count: int, *, among: Rows | None = None) -> tuple[Rows, Floats]:
+        """Return the rows most similar to each query (unit vectors, Q x D) and their similarities, Q x k.
+
+        ``among`` limits the search to these rows, in ascending order.
+        """
+        ...
+
+    def vectors(self, rows: Rows) -> Floats:
+        """Return the vectors of these rows (n x D)."""
+        ...
+
+    def columns(self) -> list[str]:
+        """Return the names of the metadata columns."""
+        ...
+
+    def root(self) -> str:
+        """Return the folder that holds all images; empty if they are not files or share none."""
+        ...
+
+    def select(self, conditions: Sequence[Condition]) -> Rows:
+        """Return the rows that meet all conditions, in ascending order."""
+        ...
+
+    def metadata(self, rows: Sequence[int]) -> dict[int, dict[str, str]]:
+        """Return the metadata of these rows."""
+        ...
+
+    def set_metadata(self, values: Mapping[int, Mapping[str, str]]) -> None:
+        """Set values of columns by row; other columns of these rows are kept."""
+        ...
+
+    def find_by_name(self, names: Sequence[str]) -> dict[str, int]:
+        """Return the rows of the images with these names."""
+        ...
+
+    def images_without(self, column: str, *, after: int, count: int) -> list[IndexedImage]:
+        """Return the first ``count`` images with a row above ``after`` that have no value in a column."""
         ...
 
     def images(self, rows: Sequence[int]) -> list[IndexedImage]:

@@ -11,8 +11,9 @@ from levelfield.retrieval.embedders import ImageEmbedder
 from levelfield.retrieval.index._build import IndexingResult, add_images
 from levelfield.retrieval.index._card import check_same_model
 from levelfield.retrieval.index._local import describe_search, edit_index, open_or_create_index
+from levelfield.retrieval.index._metadata import add_dates, add_metadata
 from levelfield.retrieval.index._sources import SourceImage
-from levelfield.retrieval.index._store import is_database
+from levelfield.retrieval.index._store import VectorStore, is_database
 
 
 @dataclass(frozen=True)
@@ -23,11 +24,15 @@ class UpdatedIndex:
         result: Counts of added, known, moved, replaced and unreadable images.
         size: Number of images in the index.
         search: Short description of how the index is searched.
+        described: Number of images that got metadata.
+        undescribed: Number of lines of the metadata whose image the index does not hold.
     """
 
     result: IndexingResult
     size: int
     search: str
+    described: int = 0
+    undescribed: int = 0
 
 
 def update_index(
@@ -40,6 +45,7 @@ def update_index(
     recall: float | None = None,
     exact_up_to: int | None = None,
     threads: int | None = None,
+    metadata: Sequence[str | Path] = (),
     progress_callback: Callable[[IndexingResult], None] = lambda result: None,
 ) -> UpdatedIndex:
     """Add images to an index, and create it if it is missing.
@@ -53,6 +59,8 @@ def update_index(
         recall: As in :func:`open_or_create_index`; ignored for a database.
         exact_up_to: As in :func:`open_or_create_index`; ignored for a database.
         threads: As in :func:`add_images`.
+        metadata: CSV tables with the column ``path``; their other columns can be searched by. See
+            :func:`add_metadata`.
         progress_callback: As in :func:`add_images`.
     """
     if is_database(index):
@@ -61,12 +69,21 @@ def update_index(
         store = PostgresIndex(index, model=embedder.card)
         check_same_model(store.model, embedder.card, mask_password(index))
         result = add_images(store, embedder, images, threads=threads, progress_callback=progress_callback)
+        described = _describe(store, metadata)
         store.finish()
-        return UpdatedIndex(result, len(store), "HNSW of pgvector")
+        return UpdatedIndex(result, len(store), "HNSW of pgvector", *described)
     with open_or_create_index(index, model, memory=memory, recall=recall, exact_up_to=exact_up_to) as local:
         result = add_images(local, embedder, images, threads=threads, progress_callback=progress_callback)
+        described = _describe(local, metadata)
         local.finish()
-        return UpdatedIndex(result, len(local), describe_search(local))
+        return UpdatedIndex(result, len(local), describe_search(local), *described)
+
+
+def _describe(store: VectorStore, tables: Sequence[str | Path]) -> tuple[int, int]:
+    """Store the metadata of all tables and the dates of the images; return the counts of the tables."""
+    counts = [add_metadata(store, table) for table in tables]
+    add_dates(store)
+    return sum(done for done, _ in counts), sum(missing for _, missing in counts)
 
 
 def remove_images(index: str, names: Sequence[str]) -> tuple[int, int]:

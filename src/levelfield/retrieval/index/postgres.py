@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -13,6 +14,8 @@ import numpy as np
 from levelfield.core.errors import RunError, UsageError
 from levelfield.retrieval.embedders import ModelCard
 from levelfield.retrieval.index._catalog import IndexedImage, NewImage
+from levelfield.retrieval.index._conditions import COLUMNS, common_root, select_rows
+from levelfield.retrieval.index._filters import LABEL, Condition, as_number
 from levelfield.retrieval.index._sources import absolute_path
 from levelfield.retrieval.index._store import Progress
 from levelfield.retrieval.index._vectors import Floats, Rows
@@ -25,6 +28,13 @@ SETUP = (
     "create table if not exists {table} (row bigserial primary key, content bytea not null unique, "
     "name text not null, label text not null, vector vector({size}) not null)",
     "create index if not exists {table}_names on {table} (name text_pattern_ops)",
+    "create index if not exists {table}_labels on {table} (label)",
+    # The collation C compares bytes, as SQLite does.
+    "create table if not exists {table}_metadata (row bigint not null references {table} on delete cascade, "
+    'key text collate "C" not null, value text collate "C" not null, number double precision, '
+    "primary key (row, key))",
+    "create index if not exists {table}_values on {table}_metadata (key, value)",
+    "create index if not exists {table}_numbers on {table}_metadata (key, number)",
 )
 
 
@@ -105,13 +115,16 @@ class PostgresIndex:
         """Build the graph index; the database keeps it up to date afterwards."""
         self._run("create index if not exists {table}_graph on {table} using hnsw (vector vector_ip_ops)")
 
-    def nearest(self, queries: Floats, count: int) -> tuple[Rows, Floats]:
-        """Return the rows most similar to each query (unit vectors, Q x D) and their similarities, Q x k."""
-        count = min(count, len(self))
+    def nearest(self, queries: Floats, count: int, *, among: Rows | None = None) -> tuple[Rows, Floats]:
+        """Return the rows most similar to each query (unit vectors, Q x D) and their similarities, Q x k.
+
+        ``among`` limits the search to these rows; it is then exact.
+        """
+        count = min(count, len(self) if among is None else len(among))
         rows = np.full((len(queries), count), -1, dtype=np.int64)
         values = np.full((len(queries), count), -np.inf, dtype=np.float32)
         for number, query in enumerate(queries):
-            found = self._search(_text(query), count)
+            found = self._search(_text(query), count, among)
             rows[number, : len(found)] = [row for row, _ in found]
             values[number, : len(found)] = [-distance for _, distance in found]
         return rows, values
@@ -122,11 +135,88 @@ class PostgresIndex:
         by_row = {row: IndexedImage(row, name, label) for row, name, label in found}
         return [by_row[row] for row in rows if row in by_row]
 
+    def vectors(self, rows: Rows) -> Floats:
+        """Return the vectors of these rows (n x D)."""
+        found = self._rows(
+            "select row, vector::text from {table} where row = any(%s)", ([int(row) for row in rows],)
+        )
+        by_row = {row: np.array(json.loads(text), dtype=np.float32) for row, text in found}
+        if len(found) < len(set(rows.tolist())):
+            raise RunError("an image was removed during the search; search again")
+        return np.array([by_row[row] for row in rows.tolist()]).reshape(len(rows), self.model.size)
+
+    def columns(self) -> list[str]:
+        """Return the names of the metadata columns."""
+        return [name for (name,) in self._fetch(COLUMNS)] if self._has_metadata() else []
+
+    def root(self) -> str:
+        """Return the folder that holds all images; empty if they are not files or share none."""
+        query = 'select min(name collate "C"), max(name collate "C") from {table}'
+        return common_root(*self._rows(query)[0])
+
+    def select(self, conditions: Sequence[Condition]) -> Rows:
+        """Return the rows that meet all conditions, in ascending order."""
+        return select_rows(conditions, self.columns(), self.root(), self._fetch)
+
+    def metadata(self, rows: Sequence[int]) -> dict[int, dict[str, str]]:
+        """Return the metadata of these rows."""
+        found: dict[int, dict[str, str]] = {}
+        if self._has_metadata():
+            query = "select row, key, value from {table}_metadata where row = any(%s)"
+            for row, key, value in self._rows(query, (list(rows),)):
+                found.setdefault(row, {})[key] = value
+        return found
+
+    def set_metadata(self, values: Mapping[int, Mapping[str, str]]) -> None:
+        """Set values of columns by row, in one transaction; other columns of these rows are kept."""
+        cells = [(row, key, value) for row, found in values.items() for key, value in found.items()]
+        lines = [(row, key, value, as_number(value)) for row, key, value in cells if key != LABEL]
+        labels = [(value, row) for row, key, value in cells if key == LABEL]
+        with _one_line_errors(), self._connection.transaction(), self._connection.cursor() as cursor:
+            cursor.executemany(self._sql("update {table} set label = %s where row = %s"), labels)
+            cursor.executemany(
+                self._sql(
+                    "insert into {table}_metadata values (%s, %s, %s, %s) on conflict (row, key) "
+                    "do update set value = excluded.value, number = excluded.number"
+                ),
+                lines,
+            )
+
+    def find_by_name(self, names: Sequence[str]) -> dict[str, int]:
+        """Return the rows of the images with these names."""
+        return dict(self._rows("select name, row from {table} where name = any(%s)", (list(names),)))
+
+    def images_without(self, column: str, *, after: int, count: int) -> list[IndexedImage]:
+        """Return the first ``count`` images with a row above ``after`` that have no value in a column."""
+        found = self._rows(
+            "select row, name, label from {table} where row > %s and not exists "
+            "(select from {table}_metadata as found where found.row = {table}.row and key = %s) "
+            "order by row limit %s",
+            (after, column, count),
+        )
+        return [IndexedImage(*each) for each in found]
+
+    def _has_metadata(self) -> bool:
+        """Return False for an index of an older version that was not written to since."""
+        return bool(self._rows("select to_regclass(%s) is not null", (f"{self._table}_metadata",))[0][0])
+
+    def _fetch(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        """Run a query that is shared with SQLite; it has ? for a value."""
+        named = query.format(items="{table}", metadata="{table}_metadata", alive="true")
+        return self._rows(named.replace("?", "%s"), values)
+
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
 
-    def _search(self, query: str, count: int) -> list[tuple[int, float]]:
+    def _search(self, query: str, count: int, among: Rows | None) -> list[tuple[int, float]]:
+        if among is not None:
+            # The graph would return its nearest rows first and drop those that are not wanted.
+            return self._rows(
+                "select row, distance from (select row, vector <#> %s::vector as distance from {table} "
+                "where row = any(%s) offset 0) as chosen order by distance, row limit %s",
+                (query, among.tolist(), count),
+            )
         # The graph returns at most ef_search rows, limited to 1,000 by pgvector; larger searches are exact.
         effort = min(1000, max(self._effort, count))
         with _one_line_errors(), self._connection.transaction():
