@@ -10,7 +10,7 @@ from levelfield.core.errors import UsageError
 DIRECTIONS = {
     True: {
         *("precision_at_1", "r_precision", "map_at_r", "map_c", "recall_at_K", "precision_at_K", "map_at_K"),
-        *("map", "mrr", "ndcg_at_K", "nmi", "ami", "f1"),
+        *("map", "map_trapezoid", "mp_at_K", "mrr", "ndcg_at_K", "nmi", "ami", "f1"),
     },
     False: {"alignment", "uniformity"},
     None: {"rho", "rho_class", "pi_intra", "pi_inter", "pi_ratio"},

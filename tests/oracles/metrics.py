@@ -51,6 +51,32 @@ def ndcg_at(ranked, k):
     return gain(list(ranked)) / gain(sorted(ranked, reverse=True))
 
 
+def trapezoid_precision(ranked):
+    """Area under the curve of precision over recall, trapezoid by trapezoid."""
+    area, found = 0.0, 0
+    for place, hit in enumerate(ranked):  # `place` items come before this one
+        if hit:
+            before = found / place if place else 1.0
+            found += 1
+            area += (before + found / (place + 1)) / 2
+    return area / found
+
+
+def precision_to_the_last(ranked, k):
+    """Precision of the nearest K, or of the ranking up to its last relevant item."""
+    return precision_at(ranked, min(k, max(place for place, hit in enumerate(ranked, start=1) if hit)))
+
+
+def global_average_precision(answers, truth):
+    """Micro average precision of answers (query, class, confidence); ``truth`` has each query's classes."""
+    total, right = 0.0, 0
+    for place, (query, label, _) in enumerate(sorted(answers, key=lambda a: (-a[2], a[0], a[1])), start=1):
+        if label in truth[query]:
+            right += 1
+            total += right / place
+    return total / sum(1 for classes in truth.values() if classes)
+
+
 def compute_metric(name, ranked):
     relevant = int(sum(ranked))
     stem, _, k = name.partition("_at_")
@@ -62,6 +88,8 @@ def compute_metric(name, ranked):
         "map": lambda: average_precision(ranked, len(ranked), relevant),
         "r_precision": lambda: precision_at(ranked, relevant),
         "map_c": lambda: average_precision(ranked, relevant + 1, relevant + 1),
+        "map_trapezoid": lambda: trapezoid_precision(ranked),
+        "mp": lambda: precision_to_the_last(ranked, int(k)),
         "mrr": lambda: reciprocal_rank(ranked),
     }
     if stem == "map" and k.isdigit():
@@ -79,6 +107,26 @@ def rankings(embeddings, labels, *, gallery=None, gallery_labels=None, distance=
     for row, (query, label) in enumerate(zip(embeddings, labels, strict=True)):
         others = np.arange(len(gallery)) != row if exclude_self else np.ones(len(gallery), dtype=bool)
         yield ranking(distances(query, gallery, distance)[others], (gallery_labels == label)[others]).tolist()
+
+
+def listed_rankings(embeddings, relevant, ignore, *, gallery=None, distance="cosine"):
+    """Ranked list of hits and misses of each query, by lists of relevant and of ignored items."""
+    exclude_self = gallery is None
+    gallery = np.asarray(embeddings if exclude_self else gallery, dtype=np.float64)
+    for row, query in enumerate(np.asarray(embeddings, dtype=np.float64)):
+        away = distances(query, gallery, distance)
+        ranked = [n for n in range(len(gallery)) if n not in ignore[row] and not (exclude_self and n == row)]
+        hits = np.array([n in relevant[row] for n in ranked], dtype=bool)
+        yield ranking(away[ranked], hits).tolist() if ranked else []
+
+
+def per_query_by_lists(names, embeddings, relevant, ignore, **options):
+    """One value per query for each metric; NaN for queries without relevant items."""
+    ranked = list(listed_rankings(embeddings, relevant, ignore, **options))
+    return {
+        name: np.array([compute_metric(name, each) if any(each) else math.nan for each in ranked])
+        for name in names
+    }
 
 
 def per_query(names, embeddings, labels, **options):

@@ -17,7 +17,7 @@ from levelfield.core.errors import UsageError
 from levelfield.core.seeds import torch_generator
 from levelfield.metrics._exact import Candidates, distances_of_pairs, exact_order, hits_in_order
 from levelfield.metrics._filtered_search import SearchRequest
-from levelfield.metrics._relevance import RelevantHits
+from levelfield.metrics._relevance import RelevantHits, hidden_cells
 from levelfield.metrics._vectors import PIECE, row_blocks
 
 TRAINING_ROWS = 200_000
@@ -29,9 +29,7 @@ class ApproximateSearch:
 
     def __init__(self, request: SearchRequest, spec: str, *, seed: int) -> None:
         self.request = request
-        self.depth = max(
-            int(deep.max()) for deep, _ in request.depths(request.relevance.relevant.clamp(min=1))
-        )
+        self.depth = max(int(deep.max()) for deep, _ in request.depths(torch.arange(len(request.queries))))
         whole = [m.name for m in request.metrics if m.card.depth == "all"]
         if whole:
             raise UsageError(
@@ -52,7 +50,7 @@ class ApproximateSearch:
                 row=row,
                 query=query,
                 item=item,
-                is_hit=relevance.items[item] == relevance.queries[query],
+                is_hit=relevance.is_hit(query, item),
                 similarity=torch.zeros_like(item, dtype=torch.float32),
             )
             distance = distances_of_pairs(self.request.queries, self.request.gallery, query, item)
@@ -77,12 +75,19 @@ class ApproximateSearch:
         return float(np.mean(shares))
 
     def _neighbors(self, block: Tensor) -> Tensor:
-        """Return the gallery rows (B, depth) that the index finds, without the query; padded with -1."""
-        own = int(self.request.relevance.exclude_self)
+        """Return the gallery rows (B, depth) that the index finds, without hidden ones; padded with -1."""
+        row, _ = hidden_cells(self.request.relevance, block)
+        most = int(torch.bincount(row, minlength=1).max())
         rows = self.request.queries.exact(block).float().numpy()
-        items = torch.from_numpy(self._index.search(rows, self.depth + own)[1])
-        if own:
-            items[items == block[:, None]] = -1
+        items = torch.from_numpy(
+            self._index.search(rows, min(self.depth + most, len(self.request.gallery)))[1]
+        )
+        if most:
+            relevance, owner = self.request.relevance, block[:, None].expand_as(items)
+            if relevance.exclude_self:
+                items[items == owner] = -1
+            if relevance.ignored is not None:
+                items[(items >= 0) & relevance.ignored.contains(owner, items.clamp(min=0))] = -1
             last = torch.argsort((items < 0).int(), dim=1, stable=True)
             items = items.gather(1, last)[:, : self.depth]
         return items
@@ -115,10 +120,9 @@ def _build(request: SearchRequest, spec: str, seed: int) -> Any:
 
 
 def _all_similarities(request: SearchRequest, block: Tensor) -> Tensor:
-    """Return similarities to the whole gallery, float32 (B, M); -inf for the query itself."""
+    """Return similarities to the whole gallery, float32 (B, M); -inf for hidden items."""
     queries = request.queries.queries(block)
     starts = range(0, len(request.gallery), PIECE)
     similarities = torch.cat([queries @ request.gallery.items(a, a + PIECE).T for a in starts], 1)
-    if request.relevance.exclude_self:
-        similarities[torch.arange(len(block)), block] = -torch.inf
+    similarities[hidden_cells(request.relevance, block)] = -torch.inf
     return similarities

@@ -26,11 +26,13 @@ DEFAULT_METRICS = ("precision_at_1", "r_precision", "map_at_r")
 
 def evaluate(
     embeddings: Any,
-    labels: Any,
+    labels: Any = None,
     *,
     metrics: Sequence[str] = DEFAULT_METRICS,
     gallery: Any = None,
     gallery_labels: Any = None,
+    relevant: Any = None,
+    ignore: Any = None,
     distance: Distance = "cosine",
     per_query: bool = False,
     intervals: bool = False,
@@ -41,16 +43,23 @@ def evaluate(
     memory: int = 256 << 20,
     progress: Callable[[int, int], None] | None = None,
 ) -> Scores:
-    """Score embeddings by how well they find, or cluster, items of the same class.
+    """Score embeddings by how well they find relevant items, or cluster items of the same class.
+
+    The relevant items of a query are those of its class, or those that ``relevant`` lists.
 
     Args:
         embeddings: Queries, N x D: a tensor, which stays on its device, or an array, which may be a mapped
             file.
-        labels: N class labels, whole numbers or strings.
+        labels: N class labels, whole numbers or strings. Optional with ``relevant``: queries
+            with the same label are then one unit of the intervals.
         metrics: Metric names, such as "map_at_r" or "recall_at_8"; `levelfield ls metrics` lists them.
         gallery: Items to search, M x D. Defaults to the queries; each is excluded from its own search.
             Clustering and structure metrics use ``embeddings`` only.
-        gallery_labels: M class labels.
+        gallery_labels: M class labels; leave them out with ``relevant``.
+        relevant: For each query the list of its relevant items, as row numbers of the gallery. A query with
+            an empty list is skipped.
+        ignore: For each query the list of items that are neither right nor wrong, as row numbers of the
+            gallery. They are taken out of its ranking.
         distance: "cosine" or "euclidean".
         per_query: Whether to return the value of each query too.
         intervals: Whether to return 95% intervals of the retrieval metrics. Queries of one class are not
@@ -66,7 +75,10 @@ def evaluate(
         The scores, a mapping of names to numbers.
 
     Example:
-        >>> evaluate([[1, 0], [0.9, 0.1], [0, 1], [0.1, 1]], ["a", "a", "b", "b"])["map_at_r"]
+        >>> points = [[1, 0], [0.9, 0.1], [0, 1], [0.1, 1]]
+        >>> evaluate(points, ["a", "a", "b", "b"])["map_at_r"]
+        1.0
+        >>> evaluate(points[:1], gallery=points[1:], relevant=[[2]], ignore=[[0]], metrics=["map"])["map"]
         1.0
     """
     if isinstance(metrics, str):
@@ -80,12 +92,23 @@ def evaluate(
     kinds = {
         kind: [m for m in resolved.values() if m.card.kind == kind] for kind in ("retrieval", "clustering")
     }
+    by_class = [m.name for m in resolved.values() if m.card.kind != "retrieval"]
+    if labels is None and by_class:
+        raise UsageError(f"{by_class[0]} needs classes, not lists of relevant items; give labels too")
     scores: dict[str, float] = {}
     values: dict[str, npt.NDArray[np.float64]] = {}
     spread: dict[str, float] = {}
     recall = None
     with _full_precision():
-        given = check_inputs(embeddings, labels, gallery, gallery_labels, distance=distance)
+        given = check_inputs(
+            embeddings,
+            labels,
+            gallery,
+            gallery_labels,
+            distance=distance,
+            relevant=relevant,
+            ignore=ignore,
+        )
         if kinds["retrieval"]:
             request = SearchRequest(given.queries, given.gallery, given.relevance, kinds["retrieval"], memory)
             values, recall = _per_query(request, index=index, seed=seed, progress=progress)
@@ -95,13 +118,15 @@ def evaluate(
             scores |= {name: float(np.mean(each)) for name, each in runs.items()}
             spread = {name: float(np.std(each, ddof=1)) for name, each in runs.items() if len(each) > 1}
         scores |= {m.name: m.compute(given.space) for m in resolved.values() if m.card.kind == "structure"}
-    relevant = given.relevance.relevant
+    found = given.relevance.relevant
+    # Queries with one label are one unit of the statistics; without labels each query is its own.
+    units = np.arange(len(found)) if labels is None else given.space.labels.cpu().numpy()
     return Scores(
         {name: scores[name] for name in resolved},
-        queries=int((relevant > 0).sum()),
-        skipped=int((relevant == 0).sum()),
+        queries=int((found > 0).sum()),
+        skipped=int((found == 0).sum()),
         per_query=values if per_query else {},
-        intervals=class_intervals(values, given.relevance.queries.cpu().numpy()) if intervals else {},
+        intervals=class_intervals(values, units) if intervals else {},
         spread=spread,
         index_recall=recall,
         notes=_notes(given, kinds["retrieval"], index, recall),
@@ -127,7 +152,9 @@ def _per_query(
     relevant = request.relevance.relevant
     rows = (relevant > 0).nonzero()[:, 0]
     if not len(rows):
-        raise UsageError("no query has a relevant item; give classes with at least two items")
+        raise UsageError(
+            "no query has a relevant item; give classes with at least two items, or lists that are not empty"
+        )
     recall = None
     if index == "exact":
         blocks = search_exact(request, rows)

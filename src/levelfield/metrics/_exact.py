@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from levelfield.metrics._relevance import Relevance, RelevantHits
+from levelfield.metrics._relevance import Relevance, RelevantHits, hidden_cells
 from levelfield.metrics._vectors import NormalizedVectors, row_blocks, row_norms
 
 TIE_TOLERANCE = 1e-12
@@ -81,8 +81,9 @@ def hits_by_sorting(
         distances = distances_to_all(queries, gallery, block, memory=memory)
         columns, real = relevance.columns(block)
         wanted = distances.gather(1, columns).where(real, torch.inf).sort(dim=1).values
-        own = relevance.items[None, :] == relevance.queries[block][:, None]
-        others = _sorted(distances.masked_fill_(own, torch.inf))
+        relevance.mask_relevant(block, distances, torch.inf)
+        distances[hidden_cells(relevance, block)] = torch.inf
+        others = _sorted(distances)
         before = torch.searchsorted(others, wanted + TIE_TOLERANCE, right=True)
         nth = torch.arange(1, wanted.shape[1] + 1, device=rows.device).expand_as(wanted)
         exists = wanted.isfinite()

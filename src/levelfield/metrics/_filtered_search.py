@@ -24,7 +24,7 @@ from levelfield.metrics._exact import (
     hits_in_order,
 )
 from levelfield.metrics._registry import ResolvedMetric
-from levelfield.metrics._relevance import Relevance, RelevantHits
+from levelfield.metrics._relevance import Relevance, RelevantHits, hidden_cells
 from levelfield.metrics._vectors import NormalizedVectors, rounding_error_bound, row_blocks
 
 CHUNK = 32  # consecutive items; the first filter compares only the largest similarity of each chunk
@@ -52,11 +52,18 @@ class SearchRequest:
 
     @property
     def ranked_items(self) -> int:
-        """Number of items that each query is ranked against."""
+        """Number of items that a query without ignored items is ranked against."""
         return len(self.gallery) - int(self.relevance.exclude_self)
 
-    def depths(self, relevant: Tensor) -> list[tuple[Tensor, bool]]:
-        """Return for each kind of metric its depth (B,), and whether only the first relevant item counts."""
+    def depths(self, rows: Tensor) -> list[tuple[Tensor, bool]]:
+        """Return each kind of metric's depth (B,) for queries ``rows``, and if only the first hit counts.
+
+        No depth is larger than the number of items that the query is ranked against.
+        """
+        relevant = self.relevance.relevant[rows].clamp(min=1)
+        ranked = torch.full_like(relevant, self.ranked_items)
+        if self.relevance.ignored is not None:
+            ranked = (ranked - self.relevance.ignored.count[rows]).clamp(min=1)
         wanted = {(m.k if m.card.depth == "k" else m.card.depth, m.card.first) for m in self.metrics}
         depths = []
         for depth, first in sorted(wanted, key=str):
@@ -68,8 +75,8 @@ class SearchRequest:
                 case int():
                     deep = torch.full_like(relevant, min(depth, self.ranked_items))
                 case _:
-                    deep = torch.full_like(relevant, self.ranked_items)
-            depths.append((deep.clamp(max=self.ranked_items), first))
+                    deep = ranked
+            depths.append((torch.minimum(deep, ranked), first))
         return depths
 
 
@@ -87,7 +94,7 @@ def search_exact(request: SearchRequest, rows: Tensor) -> Iterator[tuple[Tensor,
     for block in row_blocks(rows, height):
         hits = (
             None
-            if _needs_full_sort(request, relevant[block])
+            if _needs_full_sort(request, block)
             else _hits_by_filter(request, block, buffer[: len(block)])
         )
         if hits is not None:
@@ -98,10 +105,10 @@ def search_exact(request: SearchRequest, rows: Tensor) -> Iterator[tuple[Tensor,
             )
 
 
-def _needs_full_sort(request: SearchRequest, relevant: Tensor) -> bool:
+def _needs_full_sort(request: SearchRequest, block: Tensor) -> bool:
     """Return whether so many items matter that the filter would keep a large part of the gallery."""
-    most = min(request.ranked_items // 4, MAX_CANDIDATES // len(relevant))
-    return any(int(deep.max()) > most and not first for deep, first in request.depths(relevant))
+    most = min(request.ranked_items // 4, MAX_CANDIDATES // len(block))
+    return any(int(deep.max()) > most and not first for deep, first in request.depths(block))
 
 
 def _hits_by_filter(request: SearchRequest, block: Tensor, out: Tensor) -> RelevantHits | None:
@@ -114,7 +121,7 @@ def _hits_by_filter(request: SearchRequest, block: Tensor, out: Tensor) -> Relev
     if len(row) > min(MAX_CANDIDATES, out.numel() // 3):
         return None
     query = block[row]
-    is_hit = relevance.items[item] == relevance.queries[query]
+    is_hit = relevance.is_hit(query, item)
     candidates = Candidates(row=row, query=query, item=item, is_hit=is_hit, similarity=similarity)
     candidates = _order_candidates(candidates, request.queries, request.gallery, slack=slack)
     return hits_in_order(candidates, relevance.relevant[block], gallery=request.ranked_items)
@@ -127,8 +134,7 @@ def _similarities(request: SearchRequest, block: Tensor, out: Tensor) -> Tensor:
     for start in range(0, items, piece):
         stop = min(start + piece, items)
         torch.mm(queries, request.gallery.items(start, stop).T, out=out[:, start:stop])
-    if request.relevance.exclude_self:
-        out[torch.arange(len(block), device=block.device), block] = -torch.inf
+    out[hidden_cells(request.relevance, block)] = -torch.inf
     return out
 
 
@@ -141,7 +147,7 @@ def _similarity_thresholds(
     best = wanted.where(real, -torch.inf).amax(1)
     worst = wanted.where(real, torch.inf).amin(1)
     threshold = torch.full_like(best, torch.inf)
-    for deep, first in request.depths(request.relevance.relevant[block]):
+    for deep, first in request.depths(block):
         lowest = best if first else worst
         # The k-th largest peak is a lower bound of the k-th largest similarity; tight if there are many more
         # peaks.

@@ -13,6 +13,7 @@ from levelfield.metrics._registry import register
 from levelfield.metrics._relevance import RelevantHits
 
 REALITY_CHECK = "A Metric Learning Reality Check (ECCV 2020)"
+REVISITED = "Revisiting Oxford and Paris: Large-Scale Image Retrieval Benchmarking (CVPR 2018)"
 REVISITING = "Revisiting Training Strategies and Generalization Performance in DML (ICML 2020)"
 
 
@@ -64,19 +65,48 @@ def precision_at_k(hits: RelevantHits, *, k: int) -> Tensor:
 @register("map_at_K", higher_is_better=True, label="mAP@K", unit="percent", depth="k")
 def map_at_k(hits: RelevantHits, *, k: int) -> Tensor:
     """Return the average precision of the nearest K, divided by min(R, K), as in the landmark challenge."""
-    return hits.total(hits.nth / hits.rank, hits.rank <= k) / hits.relevant.clamp(max=k)
+    return hits.total(hits.nth.double() / hits.rank, hits.rank <= k) / hits.relevant.clamp(max=k)
 
 
 @register("map", higher_is_better=True, label="mAP", unit="percent", depth="all")
 def mean_average_precision(hits: RelevantHits) -> Tensor:
     """Return the average precision over the whole ranking: the mean of j / rank_j."""
-    return hits.total(hits.nth / hits.rank, hits.rank > 0) / hits.relevant
+    return hits.total(hits.nth.double() / hits.rank, hits.rank > 0) / hits.relevant
+
+
+@register(
+    "map_trapezoid",
+    higher_is_better=True,
+    label="mAP (trapezoid)",
+    unit="percent",
+    depth="all",
+    paper=REVISITED,
+)
+def map_trapezoid(hits: RelevantHits) -> Tensor:
+    """Return the area under precision and recall by trapezoids, the mAP of Revisited Oxford and Paris.
+
+    Each relevant item adds the mean of two precisions, before and after it: (j - 1) / (rank_j - 1), or 1 at
+    the first rank, and j / rank_j.
+    """
+    before = ((hits.nth - 1).double() / (hits.rank - 1).clamp(min=1)).where(hits.rank > 1, 1.0)
+    return hits.total((before + hits.nth.double() / hits.rank) / 2, hits.rank > 0) / hits.relevant
+
+
+@register("mp_at_K", higher_is_better=True, label="mP@K", unit="percent", depth="k", paper=REVISITED)
+def mp_at_k(hits: RelevantHits, *, k: int) -> Tensor:
+    """Return the precision of the nearest K, or up to the last relevant item if that is nearer.
+
+    So a query with fewer than K relevant items can reach 1, as in Revisited Oxford and Paris.
+    """
+    near = hits.rank <= k
+    last = hits.total(hits.rank, near & (hits.nth == hits.relevant[hits.row]))  # 0 if it is farther than K
+    return hits.count(near) / last.where(last > 0, k)
 
 
 @register("mrr", higher_is_better=True, label="MRR", unit="percent", depth="all", first=True)
 def mean_reciprocal_rank(hits: RelevantHits) -> Tensor:
     """Return one over the rank of the first relevant item."""
-    return hits.total(1.0 / hits.rank, hits.nth == 1)
+    return hits.total(1.0 / hits.rank.double(), hits.nth == 1)
 
 
 @register("ndcg_at_K", higher_is_better=True, label="nDCG@K", unit="percent", depth="k")
