@@ -138,6 +138,8 @@ def failing(batch: NDArray[Any]) -> NDArray[Any]:
         ((np.full_like(GOOD, np.nan), LABELS), "bad: .*NaN"),
         ((GOOD, LABELS, 3), "tuple of 3"),
         (GOOD, "bad holds no labels"),
+        (([[1.0, 2.0], [3.0]], [0, 1]), "bad is not a table of numbers"),
+        ((np.array(3.0), np.array([0])), "bad holds no table of numbers"),
         ("nowhere.npz", "bad: nowhere.npz does not exist"),
         (failing, "bad is a function; give its inputs"),
     ],
@@ -307,14 +309,57 @@ def test_names_on_the_page_are_text(tmp_path: Path) -> None:
     assert "<script>x</script>" not in text and "<b>kind" not in text and "&lt;b&gt;kind" in text
 
 
+def test_labels_of_other_types_are_the_same_labels() -> None:
+    numbers = np.repeat(np.arange(24), 10)
+    found = lf.evaluate(
+        {
+            "int": (GOOD, numbers),
+            "float": (BAD, numbers.astype(float)),
+            "text": (TWIN, numbers.astype(str)),
+            "bytes": (GOOD, numbers.astype("S")),
+            "list": (TWIN.tolist(), numbers.tolist()),
+        }
+    )
+    assert not found.left_out
+
+
+def test_relevance_lists_of_several_models_are_refused() -> None:
+    with pytest.raises(UsageError, match="need classes or rankings"):
+        lf.evaluate({"a": (GOOD, LABELS)}, relevant=[[1]] * 240)
+    with pytest.raises(UsageError, match="take the place of embeddings"):
+        lf.evaluate(GOOD, rankings={"a": [[1]]})
+
+
+def test_compare_points_to_evaluate(files: Path) -> None:
+    with pytest.raises(UsageError, match="levelfield evaluate A B"):
+        lf.compare(files / "new.npz")
+
+
+def test_the_old_bootstrap_option_says_that_it_has_no_effect(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command("new.npz", "--bootstrap", "100", "--json") == 0
+    said = capsys.readouterr()
+    assert "--bootstrap has no effect" in said.err
+    found = json.loads(said.out)["intervals"]["map_at_r"]
+    assert found == pytest.approx(lf.evaluate(GOOD, LABELS, intervals=True).intervals["map_at_r"])
+
+
 def test_files_from_strangers_are_read_without_trust(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good = save(tmp_path / "good.npz", GOOD)
     damaged = tmp_path / "damaged.npz"
     damaged.write_bytes(good.read_bytes()[:2000])
     objects = tmp_path / "objects.npz"
     np.savez(objects, embeddings=GOOD, labels=np.array([{} for _ in LABELS], dtype=object))
+    bomb = tmp_path / "bomb.npz"
+    np.savez_compressed(
+        bomb, embeddings=np.zeros((1 << 16, 1 << 11), dtype=np.uint8), labels=np.zeros(1 << 16)
+    )
+    monkeypatch.setattr("levelfield.metrics.files.MOST_UNPACKED", 1 << 20)
+    assert command(good, bomb) == 2
+    assert "unpacks to" in capsys.readouterr().err
     for bad in (damaged, objects):
         assert command(good, bad) == 2
         said = capsys.readouterr().err

@@ -26,8 +26,9 @@ from levelfield.analysis._experiment_conclusion import (
 )
 from levelfield.analysis._gallery_queries import choose_queries
 from levelfield.analysis._metric_info import metric_info
-from levelfield.analysis._model_comparison import ModelComparison, ModelScores, compare_models
+from levelfield.analysis._model_comparison import ModelComparison, compare_models
 from levelfield.analysis._model_differences import ClassDifference, QueryDifference
+from levelfield.analysis._model_scores import ModelScores
 from levelfield.analysis._pair_result import PairResult
 from levelfield.analysis._power import PowerEstimate, estimate_power
 from levelfield.analysis._published_comparison import PublishedComparison, compare_with_published

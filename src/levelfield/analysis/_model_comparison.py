@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -25,48 +25,18 @@ from levelfield.analysis._model_differences import (
     class_differences,
     query_differences,
 )
+from levelfield.analysis._model_scores import Array, ModelScores
 from levelfield.analysis._pair_result import PairResult
 from levelfield.core.errors import UsageError, did_you_mean
 from levelfield.records import MetricInfo
 from levelfield.stats import Interval, Judgment, comparison_half_widths, judge, rerun_table, score_table
 
-Array = NDArray[np.float64]
 POWER = 0.8  # a detectable difference is found this often
 PREFERRED = "map_at_r"  # metric of the verdict, if it was computed
 ONE_FILE = "Each model was scored once: verdicts are about these models, not about training them again."
 NO_CLASSES = "Queries have no classes: they count as independent, and verdicts are too sure if they are not."
 ONE_CLASS = "All queries are of one class, so the chance in the choice of classes is unknown."
 TWO_SEEDS = "Two seeds of a model may agree by luck: up to 7% of comparisons without differences show one."
-
-
-@dataclass(frozen=True, eq=False)
-class ModelScores:
-    """Scores of one model, one entry per seed.
-
-    Attributes:
-        per_query: Value of each query by metric (R x Q); NaN for queries that cannot be scored.
-        whole: Score by metric (R), for metrics without a value per query.
-    """
-
-    per_query: Mapping[str, Array]
-    whole: Mapping[str, Array] = field(default_factory=dict)
-
-    @property
-    def seeds(self) -> int:
-        """Number of seeds."""
-        return max((len(rows) for rows in (*self.per_query.values(), *self.whole.values())), default=0)
-
-    def scores(self, metric: str) -> Array:
-        """Return the score of each seed (R)."""
-        if metric in self.whole:
-            return self.whole[metric]
-        scores: Array = np.nanmean(self.per_query[metric], axis=1)
-        return scores
-
-    def mean_per_query(self, metric: str) -> Array:
-        """Return the mean over seeds of each query's value (Q)."""
-        mean: Array = self.per_query[metric].mean(axis=0)
-        return mean
 
 
 @dataclass(frozen=True, eq=False)

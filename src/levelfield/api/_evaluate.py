@@ -27,7 +27,7 @@ def evaluate(embeddings: Mapping[str, Any], labels: Any = None, **options: Any) 
 @overload
 def evaluate(*, rankings: Mapping[str, Any], **options: Any) -> EvaluationResult: ...
 @overload
-def evaluate(embeddings: Any, labels: Any, **options: Any) -> Scores: ...
+def evaluate(embeddings: Any, labels: Any = None, **options: Any) -> Scores: ...
 def evaluate(
     embeddings: Any = None,
     labels: Any = None,
@@ -99,6 +99,7 @@ def evaluate(
             metric=metric,
             equivalence=equivalence,
         )
+    options |= {} if relevant is None else {"relevant": relevant}
     if not isinstance(embeddings, Mapping):
         return score(
             embeddings, labels, metrics=metrics, gallery=gallery, gallery_labels=gallery_labels, **options
@@ -107,6 +108,8 @@ def evaluate(
         raise UsageError(
             "gallery is one set for several models; give a mapping from model names to galleries"
         )
+    if "relevant" in options or "ignore" in options:
+        raise UsageError("several models need classes or rankings; give labels, or rankings= with relevant=")
     queries = list_sources(embeddings, labels=labels, inputs=inputs)
     galleries = None if gallery is None else list_sources(gallery, labels=gallery_labels)
     return evaluate_sources(

@@ -67,10 +67,20 @@ def _load(entry: Any, *, name: str, labels: Any, inputs: Any) -> EmbeddingFile:
     if isinstance(entry, tuple):
         if len(entry) != 2:
             raise UsageError(f"{name} is a tuple of {len(entry)}; give (embeddings, labels)")
-        return EmbeddingFile(entry[0], _as_array(entry[1]))
+        return EmbeddingFile(_as_matrix(entry[0], name), _as_array(entry[1]))
     if callable(entry):
         entry = embed_inputs(entry, inputs, name=name)
-    return EmbeddingFile(entry, None if labels is None else _as_array(labels))
+    return EmbeddingFile(_as_matrix(entry, name), None if labels is None else _as_array(labels))
+
+
+def _as_matrix(embeddings: Any, name: str) -> Any:
+    """Return lists as an array; arrays and tensors stay where they are."""
+    if hasattr(embeddings, "ndim"):
+        return embeddings
+    try:
+        return np.asarray(embeddings, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{name} is not a table of numbers ({error}); give embeddings N x D") from error
 
 
 def _as_array(labels: Any) -> np.ndarray[Any, Any]:

@@ -188,6 +188,10 @@ def compare(
             raise UsageError(
                 f"compare takes directories, not a {type(directory).__name__}; write lf.compare(*directories)"
             )
+        if Path(directory).is_file():
+            raise UsageError(
+                f"{directory} is a file, not an experiment; `levelfield evaluate A B` compares embeddings"
+            )
         if not (Path(directory) / "experiment.json").exists():
             raise UsageError(
                 f"{directory} holds no levelfield experiment; give the directory that `levelfield run` wrote"

@@ -38,15 +38,16 @@ class Items:
             )
         moved = False
         if self.ids is not None and found.ids is not None:
-            own = _distinct(found.ids, name, len(labels))
-            if not np.array_equal(own, self.ids):
-                order = self._order(own, name)
+            ids = _distinct(found.ids, name, len(labels))
+            if not np.array_equal(ids, self.ids):
+                order = self._order(ids, name)
                 embeddings = found.embeddings[order]
                 found, labels, moved = EmbeddingFile(embeddings, labels[order], self.ids), labels[order], True
-        differs = np.flatnonzero(labels.astype(str) != self.labels.astype(str))
+        own, known = as_text(labels), as_text(self.labels)
+        differs = np.flatnonzero(own != known)
         if len(differs):
             row = int(differs[0])
-            same = np.array_equal(np.sort(labels.astype(str)), np.sort(self.labels.astype(str)))
+            same = np.array_equal(np.sort(own), np.sort(known))
             remedy = (
                 'save the rows in one order, or save "ids" in all files'
                 if same
@@ -68,6 +69,8 @@ class Items:
 
 
 def _labels(found: EmbeddingFile, name: str) -> np.ndarray[Any, Any]:
+    if getattr(found.embeddings, "ndim", 0) != 2:
+        raise UsageError(f"{name} holds no table of numbers; save embeddings with one row per item")
     if found.labels is None:
         raise UsageError(f"{name} holds no labels; save them in the file, or give labels for all models")
     if found.labels.ndim != 1 or len(found.labels) != len(found.embeddings):
@@ -81,11 +84,26 @@ def _labels(found: EmbeddingFile, name: str) -> np.ndarray[Any, Any]:
 def _distinct(ids: np.ndarray[Any, Any], name: str, rows: int) -> np.ndarray[Any, Any]:
     if ids.ndim != 1 or len(ids) != rows:
         raise UsageError(f"{name} has {rows} rows but ids of shape {ids.shape}; give one id per row")
-    text = ids.astype(str)
+    text = as_text(ids)
     names, counts = np.unique(text, return_counts=True)
     if len(names) < len(text):
         raise UsageError(f'{name} holds the id "{names[counts > 1][0]}" twice; remove the duplicate')
     return text
+
+
+def as_text(labels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return labels as strings, so that 3, 3.0 and "3" are the same label in files of different kinds.
+
+    Example:
+        >>> as_text(np.array([3.0, 4.0])).tolist(), as_text(np.array([b"a"])).tolist()
+        (['3', '4'], ['a'])
+    """
+    if labels.dtype.kind == "S":
+        decoded: np.ndarray[Any, Any] = np.char.decode(labels, "utf-8", "backslashreplace")
+        return decoded
+    if labels.dtype.kind == "f" and np.isfinite(labels).all() and np.array_equal(labels, np.round(labels)):
+        labels = labels.astype(np.int64)
+    return labels.astype(str)
 
 
 def count_duplicates(embeddings: Any) -> int:

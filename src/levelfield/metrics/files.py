@@ -18,7 +18,18 @@ from levelfield.metrics._scores import Scores
 
 LABEL_COLUMNS = ("label", "labels", "class", "target")
 ID_COLUMNS = ("path", "paths", "file", "image", "id", "ids")
-UNREADABLE = (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)  # damaged arrays
+# errors of NumPy for damaged arrays, and for headers that claim more than memory holds
+UNREADABLE = (
+    ValueError,
+    OSError,
+    EOFError,
+    KeyError,
+    MemoryError,
+    OverflowError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+MOST_UNPACKED, MOST_RATIO = 1 << 30, 100  # bytes; embeddings never shrink this much
 Array = np.ndarray[Any, Any]
 
 
@@ -107,6 +118,7 @@ def _read_npy(file: Path) -> EmbeddingFile:
 
 
 def _read_npz(file: Path) -> EmbeddingFile:
+    _check_unpacked_size(file)
     arrays = _load(file)
     if not hasattr(arrays, "files"):
         raise UsageError(f"{file} holds one array without a name; rename it to .npy")
@@ -117,6 +129,19 @@ def _read_npz(file: Path) -> EmbeddingFile:
             raise
         except UNREADABLE as error:
             raise _unreadable(file, error) from error
+
+
+def _check_unpacked_size(file: Path) -> None:
+    """Refuse a small file that unpacks to a huge one: reading it would fill the memory."""
+    if not zipfile.is_zipfile(file):
+        return
+    try:
+        with zipfile.ZipFile(file) as packed:
+            size = sum(member.file_size for member in packed.infolist())
+    except UNREADABLE as error:
+        raise _unreadable(file, error) from error
+    if size > max(MOST_UNPACKED, MOST_RATIO * file.stat().st_size):
+        raise UsageError(f"{file} unpacks to {size:,} bytes; save it with numpy.savez, without compression")
 
 
 def _read_safetensors(file: Path) -> EmbeddingFile:
