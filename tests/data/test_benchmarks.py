@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from tests.oracles import layouts
 
 from levelfield.core.errors import UsageError
 from levelfield.data import load, registry, splits
+from levelfield.protocol.confirm._score import _evaluate
 
 OFFICIAL = {
     "cub200": layouts.cub200,
@@ -116,11 +118,29 @@ def test_landmarks_have_train_clean_index_and_the_solutions_queries(tmp_path: Pa
     assert clean.roles is not None and clean.roles.tolist() == [0] * 4 + [2] * 6 + [1] * 3
     assert clean.class_names == ("train 70", "train 71", "index 0", "index 1", "index 2")
     assert clean.labels[-3:].tolist() == [2, 4, 3]
-    assert clean.notes == ("1 queries show several landmarks, and are scored by the most frequent one",)
+    assert clean.query_lists() is not None
+    relevant, ignored = clean.query_lists() or ([], [])
+    assert [each.tolist() for each in relevant] == [[0, 1], [4, 5, 2], [3]]
+    assert [len(each) for each in ignored] == [0, 0, 0]
     public = load("gldv2", root=str(tmp_path), usage="public")
     assert public.roles is not None and (public.roles == 1).sum() == 1
     plan = splits.create("class_disjoint", clean.labels, is_test=clean.is_test, folds=2)
     assert plan.test.tolist() == list(range(4, 13))
+    test = clean.select(plan.test).query_lists() or ([], [])
+    assert [each.tolist() for each in test[0]] == [[0, 1], [4, 5, 2], [3]]  # the rows are renumbered
+    development = clean.select(plan.development)
+    assert development.relevant is not None and len(development.relevant) == 0
+
+
+def test_landmarks_are_scored_by_the_list_of_the_solution_file(tmp_path: Path) -> None:
+    """A query lists one of the two index images of its landmark; the other is a wrong answer."""
+    layouts.gldv2(tmp_path)
+    clean = load("gldv2", root=str(tmp_path))
+    test = clean.select(np.flatnonzero(clean.is_test))
+    embeddings = torch.eye(9)
+    embeddings[8] = torch.tensor([0.1, 0.1, 1.0, 0.9, 0.1, 0.1, 0, 0, 0])  # its own landmark first, item 2
+    scores = _evaluate(embeddings, test, ("map_at_100",))
+    assert scores.per_query["map_at_100"][2] == pytest.approx(1 / 2)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +165,7 @@ def test_landmarks_have_train_clean_index_and_the_solutions_queries(tmp_path: Pa
             "gldv2",
             "retrieval_solution_v2.1.csv",
             "id,images,Usage\na,b,Public\n",
-            "no relevant image of query a",
+            "relevant image b of query a is not in the index list",
         ),
         ("gldv2", "retrieval_solution_v2.1.csv", "id,images,Usage\na,b,Ignored\n", "no queries"),
     ],

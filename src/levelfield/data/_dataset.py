@@ -99,6 +99,10 @@ class Dataset:
         digests: uint8 array of shape (N, 32): SHA-256 of each image, as a file or as pixels; None if they are
             not known. Two images with one digest are the same image.
         official: True for a published list of files, whose fingerprint covers file names and sizes only.
+        relevant: For datasets that list what is relevant to each query: int64 array of shape (P, 2), row
+            numbers of a query and of a relevant image. None if the class decides.
+        ignored: int64 array of shape (P, 2), row numbers of a query and of an image that is neither right nor
+            wrong for it.
     """
 
     name: str
@@ -114,6 +118,8 @@ class Dataset:
     made_from: PluginIdentity | None = None
     digests: npt.NDArray[np.uint8] | None = None
     official: bool = False
+    relevant: Rows | None = None
+    ignored: Rows | None = None
 
     def __post_init__(self) -> None:
         if len(self.images) != len(self.labels):
@@ -151,4 +157,34 @@ class Dataset:
             is_test=None if self.is_test is None else self.is_test[rows],
             roles=None if self.roles is None else self.roles[rows],
             is_validation=None if self.is_validation is None else self.is_validation[rows],
+            relevant=_renumber(self.relevant, rows, len(self)),
+            ignored=_renumber(self.ignored, rows, len(self)),
         )
+
+    def query_lists(self) -> tuple[list[Rows], list[Rows]] | None:
+        """Return for each query its relevant and its ignored gallery images, counted among the gallery.
+
+        None if the class decides what is relevant. Queries and gallery are those of ``roles``, in row order.
+        """
+        if self.relevant is None:
+            return None
+        roles = np.full(len(self), QUERY | GALLERY) if self.roles is None else self.roles
+        queries, gallery = np.flatnonzero(roles & QUERY), np.flatnonzero(roles & GALLERY)
+        ignored = np.empty((0, 2), dtype=np.int64) if self.ignored is None else self.ignored
+        found = []
+        for pairs in (self.relevant, ignored):
+            pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]  # noqa: PLW2901 - sorted by query
+            items = np.searchsorted(gallery, pairs[:, 1])
+            edges = np.searchsorted(pairs[:, 0], queries), np.searchsorted(pairs[:, 0], queries, side="right")
+            found.append([items[a:b] for a, b in zip(*edges, strict=True)])
+        return found[0], found[1]
+
+
+def _renumber(pairs: Rows | None, rows: Rows, size: int) -> Rows | None:
+    """Return the pairs of rows that are both selected, with their new numbers."""
+    if pairs is None:
+        return None
+    number = np.full(size, -1, dtype=np.int64)
+    number[rows] = np.arange(len(rows))
+    found: Rows = number[pairs]
+    return found[(found >= 0).all(axis=1)]

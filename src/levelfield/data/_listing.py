@@ -13,7 +13,7 @@ import numpy.typing as npt
 from levelfield.core.errors import UsageError
 from levelfield.core.seeds import seed_for
 from levelfield.data._content import hash_files
-from levelfield.data._dataset import Dataset
+from levelfield.data._dataset import Dataset, Rows
 from levelfield.data._image_files import FileImages
 
 Flags = npt.NDArray[np.bool_]
@@ -104,6 +104,8 @@ def from_files(
     roles: npt.NDArray[np.int8] | None = None,
     notes: Sequence[str] = (),
     official: bool = False,
+    relevant: Rows | None = None,
+    ignored: Rows | None = None,
 ) -> Dataset:
     """Return a dataset of image files; raise UsageError if some are missing.
 
@@ -122,6 +124,8 @@ def from_files(
         notes: See :class:`levelfield.data.Dataset`.
         official: True for a published list of files: the fingerprint covers file sizes instead of contents,
             so that it is the same as in earlier records. The contents are in ``digests`` either way.
+        relevant: See :class:`levelfield.data.Dataset`.
+        ignored: See :class:`levelfield.data.Dataset`.
 
     Example:
         >>> import tempfile
@@ -149,6 +153,9 @@ def from_files(
         digest.update(f"{shown}\0{about}\n".encode(errors="surrogateescape"))
     for part in (ids, is_test, is_validation, roles):
         digest.update(b"-" if part is None else np.ascontiguousarray(part).tobytes())
+    for mark, pairs in ((b"relevant", relevant), (b"ignored", ignored)):
+        if pairs is not None:  # datasets without lists keep the fingerprint of earlier versions
+            digest.update(mark + np.ascontiguousarray(pairs).tobytes())
     return Dataset(
         name=name,
         images=FileImages(root, paths, contents),
@@ -161,4 +168,6 @@ def from_files(
         notes=tuple(notes),
         digests=contents.digests,
         official=official,
+        relevant=relevant,
+        ignored=ignored,
     )

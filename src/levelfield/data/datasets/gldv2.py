@@ -11,7 +11,7 @@ import numpy as np
 
 from levelfield.core.errors import UsageError
 from levelfield.data import register
-from levelfield.data._dataset import GALLERY, QUERY, Dataset, Download
+from levelfield.data._dataset import GALLERY, QUERY, Dataset, Download, Rows
 from levelfield.data._listing import class_ids, from_files, parse_integer
 
 _BUCKET = "https://s3.amazonaws.com/google-landmark"
@@ -64,8 +64,9 @@ def gldv2(
     ``train`` selects the cleaned training list (1.6 million images of 81,313 landmarks) or the full list.
     ``usage`` selects the queries of the public or the private leaderboard; queries that the solution file
     ignores are left out. Landmark numbers of the training set and the index are unrelated. So they are
-    separate classes: first the training landmarks, then those of the index. The class of a query is the most
-    frequent landmark among its relevant images.
+    separate classes: first the training landmarks, then those of the index. Scores use the images that the
+    solution file lists as relevant to each query, as the challenge does. A query's class, the most frequent
+    landmark among them, is only the unit of the statistics.
 
     ``root`` is the folder with ``train``, ``index`` and ``test``, or its parent, which holds it as ``gldv2``.
     The tables are in that folder or in one of the three. Many landmarks have one training image: use
@@ -82,7 +83,7 @@ def gldv2(
         r["id"]: _landmark(r, folder)
         for r in _read_table(folder, "index_image_to_landmark.csv", "id", "landmark_id")
     }
-    queries, mixed = _read_queries(folder, index, usage)
+    queries, listed = _read_queries(folder, index, usage)
     train_order, index_order = sorted(set(trained.values())), sorted(set(index.values()))
     labels = class_ids(list(trained.values()), train_order)
     labels += [len(train_order) + n for n in class_ids([*index.values(), *queries.values()], index_order)]
@@ -96,11 +97,17 @@ def gldv2(
         [f"train {n}" for n in train_order] + [f"index {n}" for n in index_order],
         is_test=roles > 0,
         roles=roles,
-        notes=[f"{mixed} queries show several landmarks, and are scored by the most frequent one"]
-        if mixed
-        else [],
         official=True,
+        relevant=_pairs(listed, index, before=len(trained)),
     )
+
+
+def _pairs(listed: dict[str, list[str]], index: dict[str, int], *, before: int) -> Rows:
+    """Return pairs of rows: queries come after the index, which comes after ``before`` training images."""
+    row = {image: before + number for number, image in enumerate(index)}
+    first = before + len(index)
+    pairs = [(first + n, row[image]) for n, images in enumerate(listed.values()) for image in images]
+    return np.array(pairs, dtype=np.int64)
 
 
 def _read_training(folder: Path, edition: str) -> dict[str, int]:
@@ -113,24 +120,29 @@ def _read_training(folder: Path, edition: str) -> dict[str, int]:
     return {image: _landmark(row, folder) for row in table for image in row["images"].split()}
 
 
-def _read_queries(folder: Path, index: dict[str, int], usage: str) -> tuple[dict[str, int], int]:
-    """Return the landmark of each query id, and the number of queries with several landmarks."""
-    queries, mixed = {}, 0
+def _read_queries(
+    folder: Path, index: dict[str, int], usage: str
+) -> tuple[dict[str, int], dict[str, list[str]]]:
+    """Return the most frequent landmark of each query id, and its relevant index images."""
+    queries: dict[str, int] = {}
+    listed: dict[str, list[str]] = {}
     for row in _read_table(folder, "retrieval_solution_v2.1.csv", "id", "images", "Usage"):
         if row["Usage"].lower() not in ({"public", "private"} if usage == "both" else {usage}):
             continue
-        counts = Counter(index[image] for image in row["images"].split() if image in index)
-        if not counts:
-            raise UsageError(
-                f"gldv2: no relevant image of query {row['id']} is in the index list; fetch the tables again"
-            )
+        images = list(dict.fromkeys(row["images"].split()))
+        missing = [image for image in images if image not in index]
+        if missing or not images:
+            what = f"relevant image {missing[0]} of query {row['id']} is not in the index list"
+            what = what if missing else f"query {row['id']} has no relevant image"
+            raise UsageError(f"gldv2: {what}; fetch the tables again")
+        counts = Counter(index[image] for image in images)
         queries[row["id"]] = min(counts, key=lambda landmark: (-counts[landmark], landmark))
-        mixed += len(counts) > 1
+        listed[row["id"]] = images
     if not queries:
         raise UsageError(
             f'gldv2: the solution file has no queries of usage "{usage}"; fetch the tables again'
         )
-    return queries, mixed
+    return queries, listed
 
 
 def _read_table(folder: Path, name: str, *columns: str) -> list[dict[str, str]]:

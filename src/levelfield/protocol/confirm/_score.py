@@ -218,6 +218,17 @@ def _evaluate(embeddings: Tensor, test: Dataset, wanted: tuple[str, ...]) -> met
         return metrics.evaluate(embeddings, labels, metrics=wanted, per_query=True)
     query = torch.from_numpy((test.roles & QUERY) > 0)
     gallery = torch.from_numpy((test.roles & GALLERY) > 0)
+    lists = test.query_lists()
+    if lists is not None:
+        return metrics.evaluate(
+            embeddings[query],
+            labels[query],
+            gallery=embeddings[gallery],
+            relevant=lists[0],
+            ignore=lists[1],
+            metrics=wanted,
+            per_query=True,
+        )
     return metrics.evaluate(
         embeddings[query],
         labels[query],
