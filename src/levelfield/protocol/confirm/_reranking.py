@@ -22,6 +22,8 @@ def score_rerankers(
 ) -> tuple[RerankedScores, ...]:
     """Return the scores of the plain ranking, then of each re-ranking in ``names``.
 
+    There are none for a dataset with lists of relevant images.
+
     Args:
         names: Keys of ``levelfield.retrieval.rerank.RERANKERS``.
         test: Test images.
@@ -29,6 +31,8 @@ def score_rerankers(
         validation: Embeddings of the validation images by the same model.
         validation_labels: Classes of the validation images.
     """
+    if test.relevant is not None:
+        return ()  # re-rankings are scored by class, which is not what the lists of this dataset say
     labels = torch.from_numpy(np.asarray(test.labels))
     if test.roles is None:
         test_set = RetrievalSet(embeddings, labels)
