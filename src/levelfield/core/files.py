@@ -12,6 +12,7 @@ import json
 import logging
 import math
 import os
+import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -25,6 +26,7 @@ from levelfield.core.processes import Watchdog
 # End mark of a line whose writer was killed; it distinguishes torn lines from damage. No JSON text ends like
 # this.
 TORN_MARK = " #torn"
+MAX_BYTES = 256 * 1024 * 1024  # of a JSON file; the largest of a real experiment has a few megabytes
 MAX_DIGITS = 100  # of a whole number in a JSON file
 REMEDY = "make room or choose another --out"
 READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
@@ -127,9 +129,7 @@ def write_json(path: Path, value: Any, *, remedy: str = REMEDY) -> None:
 def read_json(path: Path, *, max_bytes: int | None = None) -> Any:
     """Return the content of a JSON file; raise RunError if it is missing, damaged or too large."""
     try:
-        if max_bytes is not None and (size := path.stat().st_size) > max_bytes:
-            raise RunError(f"{path} has {size:,} bytes, more than {max_bytes:,}; it is damaged, restore it")
-        return _parse_json(path.read_text(encoding="utf-8"))
+        return _parse_json(_read_bounded(path, max_bytes or MAX_BYTES))
     except RecursionError as error:
         raise RunError(f"{path} is damaged (nested too deeply); restore that file") from error
     except OSError as error:
@@ -138,6 +138,20 @@ def read_json(path: Path, *, max_bytes: int | None = None) -> Any:
         raise RunError(
             f"{path} is damaged ({error}); delete that file and give the same command again"
         ) from error
+
+
+def _read_bounded(path: Path, max_bytes: int) -> str:
+    """Return the text of a file that may come from a stranger; pipes and devices may never end."""
+    status = path.stat()
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(status.st_mode):
+        raise RunError(f"{path} is a pipe or a device and not a file; restore that file")
+    if status.st_size > max_bytes:
+        raise RunError(
+            f"{path} has {status.st_size:,} bytes, more than {max_bytes:,}; it is damaged, restore it"
+        )
+    return path.read_text(encoding="utf-8")
 
 
 def sha256_of_file(path: Path) -> str:
@@ -174,7 +188,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
         RunError: If a line is damaged in another way. The message names the file and the line.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = _read_bounded(path, MAX_BYTES)
     except FileNotFoundError:
         return []
     except OSError as error:

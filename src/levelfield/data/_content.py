@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import stat
 import threading
 import time
 import zipfile
@@ -131,11 +132,13 @@ def hash_files(root: Path, paths: Sequence[str]) -> FileContents:
         for row in range(start, min(start + CHUNK, len(paths))):
             file = os.path.join(base, paths[row])  # noqa: PTH118 - as above
             try:
-                stamp = file_stamp(os.stat(file))  # noqa: PTH116 - as above
+                status = os.stat(file)  # noqa: PTH116 - as above
             except (OSError, ValueError):
                 missing.append(row)
                 continue
-            stamps[row] = stamp
+            if not stat.S_ISREG(status.st_mode):  # reading a pipe or a device may never end
+                raise RunError(f"{file} is not a regular file; leave it out of the dataset")
+            stamps[row] = stamp = file_stamp(status)
             if known_stamps is not None and tuple(known_stamps[row].tolist()) == stamp:
                 digests[row] = known_digests[row]  # type: ignore[index]  # known rows have digests
                 continue

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from levelfield.config import (
     BatchSpec,
@@ -137,6 +137,11 @@ class RangeRecord(Section):
     step: float | int | None = None
     options: tuple[Scalar, ...] = ()
 
+    @model_validator(mode="after")
+    def _is_a_dimension(self) -> RangeRecord:
+        self.to_dimension()  # a record may come from a stranger: raise here, where the error names the file
+        return self
+
     @classmethod
     def from_dimension(cls, dimension: Dimension) -> RangeRecord:
         """Return the record of a dimension.
@@ -163,7 +168,8 @@ class RangeRecord(Section):
         """
         if self.kind == "choice":
             return Choice(*self.options)
-        assert self.low is not None and self.high is not None
+        if self.low is None or self.high is None:
+            raise ValueError("a range needs low and high")
         if self.kind == "int":
             return Int(int(self.low), int(self.high), log=self.log, step=int(self.step or 1))
         return Float(float(self.low), float(self.high), log=self.log, step=self.step)

@@ -20,6 +20,7 @@ _SPLITS = {
     "valid": "validation",
     "test": "test",
 }
+MAX_DIGITS = 4000  # of a label that is a number; Python converts no more
 _YES, _NO = {"1", "1.0", "true", "yes"}, {"0", "0.0", "false", "no", ""}
 
 Row = tuple[int, dict[str, str]]  # line number and fields
@@ -62,6 +63,8 @@ def csv(*, file: str, root: str | None = None) -> Dataset:
 
 
 def _read(table: Path) -> list[Row]:
+    if table.exists() and not table.is_file() and not table.is_dir():
+        raise UsageError(f"csv: {table} is a pipe or a device, which may never end; give a regular file")
     try:
         with table.open(newline="", encoding="utf-8-sig") as stream:
             reader = csv_format.DictReader(stream, restkey="", restval="")
@@ -86,7 +89,7 @@ def _read(table: Path) -> list[Row]:
 
 
 def _order(labels: set[str]) -> list[str]:
-    if all(label.lstrip("-").isdecimal() for label in labels):
+    if all(label.removeprefix("-").isdecimal() and len(label) < MAX_DIGITS for label in labels):
         return sorted(labels, key=lambda label: (int(label), label))
     return sorted(labels)
 

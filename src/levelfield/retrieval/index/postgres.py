@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode
 
 import numpy as np
 
@@ -22,6 +22,14 @@ from levelfield.retrieval.index._vectors import Floats, Rows
 
 TABLE = "levelfield_index"
 MAX_SIZE = 2000  # maximum vector size of pgvector's graph index
+# The parser of PostgreSQL repeats what it cannot read, which may be a piece of a password, so that an address
+# must have this form before it is passed on: special characters of a name or a password are percent-encoded.
+_ESCAPED = r"(?:[^\s%:/?#@\[\]\x00]|%[0-9A-Fa-f]{2})*"
+_HOST = r"(?:\[[0-9A-Fa-f:.]*\]|(?:[^\s%:/?#@,\[\]\x00]|%[0-9A-Fa-f]{2}){0,255})(?::[0-9]{0,5})?"
+_ADDRESS = re.compile(
+    rf"postgres(?:ql)?://(?:{_ESCAPED}(?::{_ESCAPED})?@)?{_HOST}(?:,{_HOST})*"
+    r"(?:/(?:[^\s%?#@\x00]|%[0-9A-Fa-f]{2})*)?(?:\?(?:[^\s%#\x00]|%[0-9A-Fa-f]{2})*)?"
+)
 SETUP = (
     "create extension if not exists vector",
     "create table if not exists {table}_card (id int primary key check (id = 0), model text not null)",
@@ -270,12 +278,17 @@ class PostgresIndex:
 
 def _split(address: str) -> tuple[str, str]:
     """Return the address without ``table=...``, and the table."""
-    parts = urlsplit(address)
-    options = dict(parse_qsl(parts.query))
+    if not _ADDRESS.fullmatch(address) or not address.isprintable():
+        raise UsageError(
+            "the address of the database is not valid; write postgresql://USER@HOST:PORT/DATABASE, with "
+            "special characters of names and password percent-encoded (@ as %40, / as %2F, % as %25)"
+        )
+    base, _, query = address.partition("?")
+    options = dict(parse_qsl(query, keep_blank_values=True))
     table = options.pop("table", TABLE)
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,40}", table):
         raise UsageError(f'"{table}" is not a valid table name; use lowercase letters, digits and _')
-    return urlunsplit(parts._replace(query=urlencode(options))), table
+    return base + ("?" + urlencode(options, safe="/", quote_via=quote) if options else ""), table
 
 
 def _connect(address: str) -> Any:
@@ -287,7 +300,7 @@ def _connect(address: str) -> Any:
         ) from error
     try:
         return psycopg.connect(address, autocommit=True)
-    except psycopg.Error as error:
+    except (psycopg.Error, UnicodeError) as error:  # a name that no host can have
         raise RunError(
             f"cannot reach the database ({_first_line(error)}); check the address and that the server runs"
         ) from error
