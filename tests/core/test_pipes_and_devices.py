@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no such fil
 
 @pytest.fixture(params=["pipe", "device"])
 def endless(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Path of a pipe that nobody writes to, or of a link to a device that never ends."""
+    """Path of a pipe without a writer, or of a link to a device that never ends."""
     file = tmp_path / "endless.json"
     if request.param == "pipe":
         os.mkfifo(file)
