@@ -17,7 +17,7 @@ from levelfield.cli._app import app
 from levelfield.core.errors import UsageError
 from levelfield.data.views import open_dataset, split_dataset
 from levelfield.records import Store
-from levelfield.retrieval.embedders import read_model_card
+from levelfield.retrieval.embedders import MatchThreshold, calibrate_threshold, read_model_card
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +107,29 @@ def test_a_partly_trained_trunk_is_exported_whole(trunk: dict[str, Any], tmp_pat
     record = store.rerun(store.experiment_record().selection_ids("triplet")[0], 0)
     assert record is not None
     assert got == pytest.approx(record.concatenated["map_at_r"], abs=5e-3)  # float16 activations in tail mode
+
+
+@pytest.mark.parametrize(("fold", "width"), [(None, 16), (0, 8)])
+def test_the_threshold_is_calibrated_on_classes_that_no_stand_in_was_trained_on(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fold: int | None, width: int
+) -> None:
+    given: dict[str, Any] = {}
+
+    def record(embeddings: torch.Tensor, labels: torch.Tensor, **options: Any) -> MatchThreshold:
+        given.update(embeddings=embeddings, labels=labels, **options)
+        return calibrate_threshold(embeddings, labels, **options)
+
+    monkeypatch.setattr("levelfield.api._export.calibrate_threshold", record)
+    options: dict[str, Any] = {"method": "triplet", "plugins": (TOY_PLUGIN,), "false_accept_rate": 0.2}
+    card = export(finished, tmp_path, fold=fold, **options)
+    folds = [set(given["labels"][given["groups"] == group].tolist()) for group in given["groups"].unique()]
+    assert len(folds) == (2 if fold is None else 1)
+    assert sum(map(len, folds)) == len(set.union(*folds))  # the validation classes of folds differ
+    assert given["embeddings"].shape[1] == width  # two reruns of size 8 stand for two folds
+    norms = given["embeddings"].reshape(len(given["embeddings"]), -1, 8).norm(dim=2)
+    torch.testing.assert_close(norms, torch.ones_like(norms))
+    assert card.threshold is not None
+    assert ("2 reruns" in card.threshold.data) == (fold is None)
 
 
 def test_from_the_records_to_a_search_answer(finished: Path, tmp_path: Path) -> None:

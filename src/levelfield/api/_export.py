@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from levelfield.analysis import Analysis, MethodResult, analyze, read_comparison
 from levelfield.api._result import ExperimentResult
@@ -82,10 +84,12 @@ def export(
     prepare_process(resolved.resources)
     store = Store(Path(directory))
     specs = _rerun_specs(resolved, result, store, rerun=rerun, fold=fold)
+    stand_ins = _stand_ins(resolved, result, store, specs, rerun=rerun)
     embedders = [_load_trained_embedder(spec, resolved, store) for spec in specs]
     view = load_development_view(specs[0], resolved.resources)
     setting: str = "separated" if len(specs) == 1 else "concatenated"
-    threshold, problem = _threshold(specs, embedders, view, resolved, rate=false_accept_rate)
+    embed_validation = partial(_embed_validation, view=view, resolved=resolved, store=store)
+    threshold, problem = _threshold(stand_ins, embed_validation, rate=false_accept_rate)
     return write_model(
         out,
         [to_full_embedder(*pair, resolved.resources) for pair in zip(embedders, specs, strict=True)],
@@ -202,43 +206,81 @@ def _scores(analysis: Analysis, result: MethodResult, setting: str) -> list[Mode
     return scores
 
 
-def _threshold(
-    specs: tuple[RunSpec, ...],
-    embedders: list[Embedder],
-    view: DevelopmentView,
+def _stand_ins(
     resolved: ResolvedExperiment,
+    result: MethodResult,
+    store: Store,
+    specs: tuple[RunSpec, ...],
+    *,
+    rerun: int,
+) -> list[list[RunSpec]]:
+    """Return, for each exported fold, the runs that stand in for the exported model on validation classes.
+
+    One fold's model stands for itself. A concatenation has no classes that are new to all of its parts: the
+    validation classes of one fold are training classes of the others. Its stand-in on the validation classes
+    of a fold is the concatenation of that fold's reruns, as many as there are parts, if there are as many.
+    """
+    if len(specs) == 1:
+        return [[specs[0]]]
+    method = next(each for each in resolved.methods if each.name == result.method)
+    reruns = range(resolved.experiment.confirm.reruns)
+    chosen = [list(specs)]
+    for number in (each for each in reruns if each != rerun):
+        more = rerun_specs(resolved, method, result.selection.hyperparameters, number)
+        records = [store.run(spec.run_id).result() for spec in more]
+        if len(chosen) < len(specs) and all(done and done.status == "complete" for done in records):
+            chosen.append(list(more))
+    return [list(runs) for runs in zip(*chosen, strict=True)]
+
+
+def _threshold(
+    stand_ins: list[list[RunSpec]],
+    embed_validation: Callable[[RunSpec], tuple[Tensor, Tensor]],
     *,
     rate: float,
 ) -> tuple[MatchThreshold | None, list[str]]:
-    """Calibrate the threshold of each fold's model on its validation classes; return the mean over folds.
+    """Calibrate one threshold on the validation classes of all exported folds.
 
-    Every development image was used to train some fold's model, so the concatenation cannot be calibrated
-    directly. Its similarity is the mean of the folds' similarities; therefore its threshold is the mean of
-    theirs.
+    Each validation image is embedded by the stand-in of its fold, which was not trained on its class, and
+    searches among the validation images of this fold.
 
     Returns:
         The threshold, or None with the reason as a note.
     """
-    found = []
+    embeddings, labels, groups = [], [], []
+    for fold, runs in enumerate(stand_ins):
+        parts = [embed_validation(spec) for spec in runs]
+        embeddings.append(torch.cat([F.normalize(vectors, dim=1) for vectors, _ in parts], dim=1))
+        labels.append(parts[0][1])
+        groups.append(torch.full_like(parts[0][1], fold))
+    several = len(stand_ins) > 1
     try:
-        for spec, embedder in zip(specs, embedders, strict=True):
-            rows = view.folds[spec.fold].validation
-            labels = torch.from_numpy(view.dataset.labels[rows])
-            found.append(
-                calibrate_threshold(
-                    _embed_rows(spec, embedder, view, rows, resolved), labels, false_accept_rate=rate
-                )
-            )
+        threshold = calibrate_threshold(
+            torch.cat(embeddings),
+            torch.cat(labels),
+            groups=torch.cat(groups),
+            false_accept_rate=rate,
+            data=f"validation, {len(stand_ins)} folds, {len(stand_ins[0])} reruns of each"
+            if several
+            else "validation",
+        )
     except UsageError as error:
         return None, [f"There is no threshold: {error}."]
-    return MatchThreshold(
-        similarity=float(np.mean([each.similarity for each in found])),
-        false_accept_rate=rate,
-        true_accept_rate=float(np.mean([each.true_accept_rate for each in found])),
-        queries=sum(each.queries for each in found),
-        gallery=min(each.gallery for each in found),
-        data="validation" if len(found) == 1 else f"validation, mean over {len(found)} folds",
-    ), []
+    if several and len(stand_ins[0]) < len(stand_ins):
+        return threshold, [
+            f"The threshold is too strict: it was calibrated on {len(stand_ins[0])} networks, and "
+            f"{len(stand_ins)} are exported; set confirm.reruns to {len(stand_ins)} or more."
+        ]
+    return threshold, []
+
+
+def _embed_validation(
+    spec: RunSpec, *, view: DevelopmentView, resolved: ResolvedExperiment, store: Store
+) -> tuple[Tensor, Tensor]:
+    """Return the embeddings and the classes of a run's validation images."""
+    rows = view.folds[spec.fold].validation
+    embedder = _load_trained_embedder(spec, resolved, store)
+    return _embed_rows(spec, embedder, view, rows, resolved), torch.from_numpy(view.dataset.labels[rows])
 
 
 def _embed_rows(

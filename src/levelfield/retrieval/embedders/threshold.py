@@ -20,7 +20,12 @@ CLASSES_TIMES_RATE = 0.25
 
 
 def calibrate_threshold(
-    embeddings: Tensor, labels: Tensor, *, false_accept_rate: float = 0.01, data: str = "validation"
+    embeddings: Tensor,
+    labels: Tensor,
+    *,
+    groups: Tensor | None = None,
+    false_accept_rate: float = 0.01,
+    data: str = "validation",
 ) -> MatchThreshold:
     """Return the similarity that at most ``false_accept_rate`` of images of new classes reach.
 
@@ -34,6 +39,9 @@ def calibrate_threshold(
     Args:
         embeddings: Embeddings of validation data used neither in training nor in the test, N x D.
         labels: Classes, int64 (N,).
+        groups: Group of each embedding, int64 (N,). Each searches in its own group only, such as the
+            validation classes of one fold, which other networks embed than those of the next fold. None: all
+            are one group.
         false_accept_rate: Above 0, below 1.
         data: Name of the data.
 
@@ -55,7 +63,8 @@ def calibrate_threshold(
             f"{false_accept_rate}; give at least {math.ceil(1 / false_accept_rate) - 1} of {fewest} classes, "
             "or a higher rate"
         )
-    found = _best_similarities(F.normalize(embeddings.float(), dim=1), labels)
+    groups = torch.zeros_like(labels) if groups is None else groups
+    found = best_similarities(F.normalize(embeddings.float(), dim=1), labels, groups)
     accepted = _accepted_when_left_out(found, labels, most)
     kept = [place for place, share in enumerate(accepted) if share <= false_accept_rate]
     if not kept:
@@ -73,13 +82,13 @@ def calibrate_threshold(
         false_accept_rate=false_accept_rate,
         true_accept_rate=float((with_match >= similarity).float().mean()) if len(with_match) else math.nan,
         queries=count,
-        gallery=count,
+        gallery=int(torch.unique(groups, return_counts=True)[1].min()),
         data=data,
     )
 
 
 @dataclass(frozen=True)
-class _BestSimilarities:
+class BestSimilarities:
     """Best similarities of every query, each (N,).
 
     ``match``: to images of the same class, -inf without one. ``impostor``: to other classes;
@@ -92,7 +101,7 @@ class _BestSimilarities:
     second: Tensor
 
 
-def _accepted_when_left_out(best: _BestSimilarities, labels: Tensor, most: int) -> list[float]:
+def _accepted_when_left_out(best: BestSimilarities, labels: Tensor, most: int) -> list[float]:
     """Return the share of queries accepted by the threshold of all other classes.
 
     One value for each threshold: 0 ... ``most`` - 1 impostors of the other classes lie above it.
@@ -107,20 +116,29 @@ def _accepted_when_left_out(best: _BestSimilarities, labels: Tensor, most: int) 
     return [count / len(labels) for count in accepted.tolist()]
 
 
-def _best_similarities(vectors: Tensor, labels: Tensor) -> _BestSimilarities:
-    match, impostor, second = (torch.empty(len(vectors)) for _ in range(3))
-    found = _BestSimilarities(match, impostor, torch.empty_like(labels), second)
+def best_similarities(vectors: Tensor, labels: Tensor, groups: Tensor) -> BestSimilarities:
+    """Return the best similarities of unit vectors (N x D), each within its group."""
+    match, impostor, second = (torch.full((len(vectors),), -torch.inf) for _ in range(3))
+    found = BestSimilarities(match, impostor, torch.full_like(labels, -1), second)
+    for group in torch.unique(groups):
+        rows = (groups == group).nonzero()[:, 0]
+        _search_group(vectors[rows], labels[rows], rows, found)
+    return found
+
+
+def _search_group(vectors: Tensor, labels: Tensor, rows: Tensor, found: BestSimilarities) -> None:
+    """Fill in the best similarities of ``rows``, whose vectors and labels are given."""
     height = max(1, BLOCK_BYTES // (8 * len(vectors)))
     for start in range(0, len(vectors), height):
         part = slice(start, start + height)
+        here = rows[part]
         similarities = vectors[part] @ vectors.T
         same = labels[part, None] == labels[None, :]
         strangers = similarities.masked_fill(same, -torch.inf)
-        found.impostor[part], where = strangers.max(1)
-        found.impostor_class[part] = labels[where]
+        found.impostor[here], where = strangers.max(1)
+        found.impostor_class[here] = labels[where]
         nearest = labels[where][:, None] == labels[None, :]
-        found.second[part] = strangers.masked_fill(nearest, -torch.inf).amax(1)
-        here = torch.arange(len(similarities))
-        similarities[here, here + start] = -torch.inf
-        found.match[part] = similarities.masked_fill(~same, -torch.inf).amax(1)
-    return found
+        found.second[here] = strangers.masked_fill(nearest, -torch.inf).amax(1)
+        itself = torch.arange(len(similarities))
+        similarities[itself, itself + start] = -torch.inf
+        found.match[here] = similarities.masked_fill(~same, -torch.inf).amax(1)
