@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -23,7 +23,7 @@ from levelfield.retrieval.embedders.images import (
     decode_pixels,
     resize_pixels,
 )
-from levelfield.retrieval.rerank import Whitening, embed_views
+from levelfield.retrieval.rerank import Whitening, image_views
 
 
 class ImageEmbedder(nn.Module):
@@ -31,7 +31,7 @@ class ImageEmbedder(nn.Module):
 
     Attributes:
         card: Content of ``model.json``.
-        parts: Networks whose embeddings are concatenated.
+        parts: Networks whose embeddings are concatenated. Parts with the same trunk share one module.
         size: Size D of the output vectors.
     """
 
@@ -61,9 +61,7 @@ class ImageEmbedder(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Return unit vectors (B x D) of preprocessed images (uint8, or floats in 0..1, B x C x h x w)."""
-        views = self.card.preprocessing
-        vectors = [embed_views(part, images, scales=views.scales, flip=views.flip) for part in self.parts]
-        return self._concatenate(vectors)
+        return self._embed_views(images, [trunk_of.features for trunk_of in self._trunk_owners()])
 
     def embed(self, images: ImageInput | Iterable[ImageInput], *, threads: int | None = None) -> Tensor:
         """Return unit vectors (N x D, float32, on the CPU) of one or several images.
@@ -107,28 +105,41 @@ class ImageEmbedder(nn.Module):
         Faster than :meth:`forward`: the networks run as fused copies. The last digits may differ.
         """
         extractors = self._fused_extractors(threads)
-        preprocessing = self.card.preprocessing
         rows = np.arange(len(images))
-        vectors = []
+
+        def features(extractor: FeatureExtractor) -> Callable[[Tensor], Tensor]:
+            return lambda batch: extractor.features(rows, lambda some: batch[some]).to(extractor.device)
+
         with torch.no_grad():  # networks cannot be fused in inference mode
-            for part, extractor in zip(self.parts, extractors, strict=True):
-                assert isinstance(part, Embedder)
+            return self._embed_views(images, [features(extractor) for extractor in extractors]).cpu().float()
 
-                def network(
-                    batch: Tensor, part: Embedder = part, extractor: FeatureExtractor = extractor
-                ) -> Tensor:
-                    features = extractor.features(rows, lambda some: batch[some])
-                    return part.project(features.to(extractor.device)).cpu().float()
+    def _embed_views(self, images: Tensor, trunks: Sequence[Callable[[Tensor], Tensor]]) -> Tensor:
+        """Return the vectors of images; ``trunks`` are the functions to features, one per different trunk.
 
-                vectors.append(
-                    embed_views(network, images, scales=preprocessing.scales, flip=preprocessing.flip)
-                )
-            return self._concatenate(vectors)
+        Parts with the same trunk share its features, so that it runs once per view.
+        """
+        owners = self._trunk_owners()
+        totals: list[Tensor] = []
+        views = self.card.preprocessing
+        for view in image_views(images, scales=views.scales, flip=views.flip):
+            found = {id(owner.trunk): run(view) for owner, run in zip(owners, trunks, strict=True)}
+            vectors = [F.normalize(part.project(found[id(part.trunk)]), dim=1) for part in self._embedders()]
+            totals = [a + b for a, b in zip(totals, vectors, strict=True)] if totals else vectors
+        return self._concatenate([F.normalize(total, dim=1) for total in totals])
+
+    def _embedders(self) -> list[Embedder]:
+        return [part for part in self.parts if isinstance(part, Embedder)]
+
+    def _trunk_owners(self) -> list[Embedder]:
+        """Return the first part of each different trunk."""
+        first: dict[int, Embedder] = {}
+        for part in self._embedders():
+            first.setdefault(id(part.trunk), part)
+        return list(first.values())
 
     def _fused_extractors(self, threads: int | None) -> list[FeatureExtractor]:
         if self._extractors is None or (threads and threads != self._extractors[0].threads):
-            parts = [part for part in self.parts if isinstance(part, Embedder)]
-            self._extractors = [FeatureExtractor(part, threads=threads) for part in parts]
+            self._extractors = [FeatureExtractor(part, threads=threads) for part in self._trunk_owners()]
         return self._extractors
 
     def _concatenate(self, vectors: list[Tensor]) -> Tensor:

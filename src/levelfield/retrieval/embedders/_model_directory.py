@@ -17,8 +17,8 @@ from levelfield.core.errors import RunError, UsageError
 from levelfield.core.files import lock, write_bytes, write_json
 from levelfield.core.trust import check_trusted
 from levelfield.data import transforms
-from levelfield.models import Embedder
-from levelfield.retrieval.embedders._bounds import bounded_building
+from levelfield.models import Embedder, Trunk
+from levelfield.retrieval.embedders._bounds import SPARE_ELEMENTS, bounded_building
 from levelfield.retrieval.embedders._card import (
     CARD,
     WEIGHTS,
@@ -34,16 +34,20 @@ from levelfield.retrieval.embedders._card import (
 from levelfield.retrieval.embedders._embedder import ImageEmbedder
 from levelfield.retrieval.rerank import Whitening
 
+SHARED = "shared."  # prefix of tensors that are equal in all parts
+MAX_COPIES = 32  # networks that may differ in a small share of their weights
 
-def build_network(architecture: Architecture) -> Embedder:
-    """Return an untrained network of this architecture.
+
+def build_network(architecture: Architecture, *, trunk: Trunk | None = None) -> Embedder:
+    """Return an untrained network of this architecture, with its own trunk or on top of ``trunk``.
 
     Example:
         >>> build_network(Architecture(trunk="conv4", in_channels=1, size=16)).size
         16
     """
     options: dict[str, Any] = dict(architecture.trunk_options)
-    trunk = models.create_trunk(architecture.trunk, in_channels=architecture.in_channels, **options)
+    if trunk is None:
+        trunk = models.create_trunk(architecture.trunk, in_channels=architecture.in_channels, **options)
     return models.create_embedder(
         trunk=trunk,
         pooling=architecture.pooling,
@@ -179,26 +183,44 @@ def load_embedder(directory: str | Path, *, trust: bool = False) -> ImageEmbedde
 
 
 def _tensors(embedders: Sequence[Embedder], whitening: Whitening | None) -> dict[str, Tensor]:
-    tensors = {
-        f"parts.{number}.{key}": value.detach().cpu().contiguous().clone()
-        for number, embedder in enumerate(embedders)
-        for key, value in embedder.state_dict().items()
-    }
+    """Return the tensors to store; those that are equal in all parts are stored once."""
+    states = [
+        {key: value.detach().cpu().contiguous().clone() for key, value in embedder.state_dict().items()}
+        for embedder in embedders
+    ]
+    shared = {key for key in states[0] if len(states) > 1 and all(_same(states[0], s, key) for s in states)}
+    tensors = {f"{SHARED}{key}": states[0][key] for key in states[0] if key in shared}
+    for number, state in enumerate(states):
+        tensors |= {f"parts.{number}.{key}": value for key, value in state.items() if key not in shared}
     if whitening is not None:
         tensors["whitening.mean"] = whitening.mean.detach().cpu().contiguous()
         tensors["whitening.projection"] = whitening.projection.detach().cpu().contiguous()
     return tensors
 
 
+def _same(one: Mapping[str, Tensor], other: Mapping[str, Tensor], key: str) -> bool:
+    """Return True if both hold the same bits."""
+    a, b = one[key], other.get(key)
+    if b is None or a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    return bool(torch.equal(a.reshape(-1).view(torch.uint8), b.reshape(-1).view(torch.uint8)))
+
+
 def _build_embedder(card: ModelCard, tensors: Mapping[str, Tensor]) -> ImageEmbedder:
-    parts = []
+    shared = {key.removeprefix(SHARED): tensors[key] for key in tensors if key.startswith(SHARED)}
+    parts: list[Embedder] = []
+    states: list[dict[str, Tensor]] = []
     for number in range(card.parts):
         prefix = f"parts.{number}."
-        state = {key.removeprefix(prefix): tensors[key] for key in tensors if key.startswith(prefix)}
-        if not state:
+        own = {key.removeprefix(prefix): tensors[key] for key in tensors if key.startswith(prefix)}
+        if not own and not shared:
             raise UsageError(f"the weights have no tensors of part {number}; export the model again")
+        state = shared | own
+        twin = next((p for p, s in zip(parts, states, strict=True) if _same_trunk(s, state)), None)
         with bounded_building(state):
-            part = build_network(card.architecture)
+            part = build_network(card.architecture, trunk=None if twin is None else twin.trunk)
+        if twin is not None:
+            part.pooling = twin.pooling
         try:
             part.load_state_dict(state)
         except RuntimeError as error:
@@ -208,6 +230,8 @@ def _build_embedder(card: ModelCard, tensors: Mapping[str, Tensor]) -> ImageEmbe
                 f"{card.architecture.size}): {problem}; pass the trunk's options and the head of the training"
             ) from error
         parts.append(part)
+        states.append(state)
+        _check_total(parts, tensors)
     whitening = _whitening(tensors, sum(part.size for part in parts)) if card.whitened else None
     size = sum(part.size for part in parts) if whitening is None else whitening.projection.shape[1]
     if size != card.size:
@@ -216,6 +240,24 @@ def _build_embedder(card: ModelCard, tensors: Mapping[str, Tensor]) -> ImageEmbe
         )
     with bounded_building(tensors):
         return ImageEmbedder(card, parts, whitening)
+
+
+def _same_trunk(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> bool:
+    """Return True if the trunk and the pooling have the same bits; then they need to run only once."""
+    keys = {key for state in (one, other) for key in state if key.startswith(("trunk.", "pooling."))}
+    return all(key in one and _same(one, other, key) for key in keys)
+
+
+def _check_total(parts: Sequence[Embedder], tensors: Mapping[str, Tensor]) -> None:
+    """Raise if shared tensors were copied into far more networks than the file would hold without sharing."""
+    trunks = {id(part.trunk): part for part in parts}.values()
+    built = sum(value.numel() for part in trunks for value in part.state_dict().values())
+    stored = sum(tensor.numel() for tensor in tensors.values())
+    if built > MAX_COPIES * stored + SPARE_ELEMENTS:
+        raise UsageError(
+            f"{len(parts)} networks need more than {MAX_COPIES} times the memory of the weights; the card "
+            "is wrong, export the model again, or download it again"
+        )
 
 
 def _whitening(tensors: Mapping[str, Tensor], width: int) -> Whitening:

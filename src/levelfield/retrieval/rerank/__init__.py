@@ -17,7 +17,7 @@ from levelfield.retrieval.rerank.diffusion import rerank_diffusion
 from levelfield.retrieval.rerank.k_reciprocal import rerank_k_reciprocal
 from levelfield.retrieval.rerank.query_expansion import expand_queries
 from levelfield.retrieval.rerank.ranking import nearest, required_depth, score_ranking
-from levelfield.retrieval.rerank.views import embed_views
+from levelfield.retrieval.rerank.views import embed_views, image_views
 from levelfield.retrieval.rerank.whitening import Whitening, fit_whitening
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "embed_views",
     "expand_queries",
     "fit_whitening",
+    "image_views",
     "nearest",
     "required_depth",
     "rerank_diffusion",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -31,16 +31,28 @@ def embed_views(
         >>> embed_views(mean_color, torch.ones(1, 2, 4, 4), scales=(1.0, 0.5), flip=True)
         tensor([[0.7071, 0.7071]])
     """
-    if not scales or min(scales) <= 0:
-        raise UsageError(f"the scales of views are {tuple(scales)}; give at least one, each above 0")
     total: Tensor | None = None
-    for scale in scales:
-        view = images if scale == 1 else _resize(images, scale)
-        for image_batch in (view, view.flip(-1)) if flip else (view,):
-            vectors = F.normalize(network(image_batch), dim=1)
-            total = vectors if total is None else total + vectors
+    for view in image_views(images, scales=scales, flip=flip):
+        vectors = F.normalize(network(view), dim=1)
+        total = vectors if total is None else total + vectors
     assert total is not None
     return F.normalize(total, dim=1)
+
+
+def image_views(images: Tensor, *, scales: Sequence[float] = (1.0,), flip: bool = False) -> Iterator[Tensor]:
+    """Yield the views of a batch of images, one batch per view; arguments as in :func:`embed_views`.
+
+    Example:
+        >>> [tuple(view.shape) for view in image_views(torch.ones(1, 3, 4, 4), scales=(1.0, 0.5))]
+        [(1, 3, 4, 4), (1, 3, 2, 2)]
+    """
+    if not scales or min(scales) <= 0:
+        raise UsageError(f"the scales of views are {tuple(scales)}; give at least one, each above 0")
+    for scale in scales:
+        view = images if scale == 1 else _resize(images, scale)
+        yield view
+        if flip:
+            yield view.flip(-1)
 
 
 def _resize(images: Tensor, scale: float) -> Tensor:
