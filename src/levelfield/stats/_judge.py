@@ -23,6 +23,7 @@ from levelfield.stats._table import ScoreTable
 
 MOST_ALL_BAD = 0.05  # more than this chance that a method had only bad replicates, and no pair is judged
 
+BAD_LEVEL = 0.4  # share of that which is spent where replicates go badly: their losses fit the model least
 LEVEL = 0.8  # share of alpha that is spent where variances are learned: real methods fit no model exactly
 
 
@@ -102,7 +103,9 @@ def judge_pairs(
     if not len(first):
         return []
     gaps = table.means[first] - table.means[second]
-    level = learned_level if errors.noise is not None and errors.noise.learned else 1.0
+    level = 1.0
+    if errors.noise is not None and errors.noise.learned:
+        level = learned_level * (1 - (1 - BAD_LEVEL) * errors.noise.bad_chance)
     tested = simultaneous(gaps, errors, first, second, alpha=level * alpha, draws=draws, seed=seed)
     unknown = _unknown(table)[first] & _unknown(table)[second]
     if refused:

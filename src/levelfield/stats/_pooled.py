@@ -148,6 +148,7 @@ class _PooledNoise:
     def __init__(self, between: ReplicateNoise, within: list[Errors], known: Array) -> None:
         self.between, self.within, self.known = between, within, known
         self.trained = between.trained
+        self.bad_chance = between.bad_chance
         self.counts = np.ones(len(known))
         self.weights = np.zeros_like(between.weights)  # all methods have every dataset: its effect cancels
 

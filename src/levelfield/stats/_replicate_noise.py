@@ -158,6 +158,13 @@ class ReplicateNoise:
         return sum(case.weight * float(1 - np.prod(1 - case.rate**self.counts)) for case in self.cases)
 
     @property
+    def bad_chance(self) -> float:
+        """Chance that replicates go badly at all, at any rate."""
+        if not self.learned:
+            return 0.0
+        return sum(case.weight for case in self.cases if case.rate > 0)
+
+    @property
     def bad_rate(self) -> float:
         """Expected share of replicates that go badly."""
         if not self.learned:

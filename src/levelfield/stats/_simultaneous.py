@@ -30,6 +30,10 @@ class Noise(Protocol):
     def learned(self) -> bool:
         """True if variances were learned from all methods."""
 
+    @property
+    def bad_chance(self) -> float:
+        """Chance that replicates go badly at all."""
+
     def draw(self, size: int, generator: np.random.Generator) -> NoiseDraws:
         """Draw the errors of the trained methods' means."""
 
