@@ -243,9 +243,10 @@ def merge(args):
             mine = results.setdefault(question, {})
             mine |= {k: v for k, v in found.items() if v["sims"] > mine.get(k, {"sims": 0})["sims"]}
     order = list(cells(load_worlds()))
-    results = {
-        q: dict(sorted(found.items(), key=lambda i: order.index(i[0]))) for q, found in results.items()
-    }
+    for question in QUESTIONS:
+        if question in results:
+            rows = results[question].items()
+            results[question] = dict(sorted(rows, key=lambda row: order.index(row[0])))
     args.results.write_text(json.dumps(results, indent=1, default=float) + "\n")
 
 

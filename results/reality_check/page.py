@@ -31,6 +31,8 @@ from repeats import Earlier, repeated
 
 HERE = Path(__file__).parent
 METRICS = ("precision_at_1", "r_precision", "map_at_r")
+ERROR_RATES = HERE.parent.parent / "benchmarks" / "statistics" / "error_rates.json"
+WORLDS = {"cub": "fitted to CUB", "cars": "fitted to Cars196", "worst": "20% bad, 8 own deviations"}
 MARKS = ("<!-- reality check: written by `make reality-check` -->\n", "<!-- end of reality check -->\n")
 
 
@@ -94,10 +96,17 @@ def facts(results: Path) -> dict[str, Any]:
         "beside": {arena.name: beside_papers(arena) for arena in frozen},
         "orders": {name: _metric_orders(arena) for name, arena in arenas.items()},
         "structure": structure(results / "studies", frozen),
+        "error_rates": error_rates(),
         "feedback": json.loads(feedback.read_text(encoding="utf-8")) if feedback.exists() else None,
         "plans": plans(results / "studies"),
         "sweeps": sweeps(results / "studies" / "sweep.csv"),
     }
+
+
+def error_rates() -> dict[str, str]:
+    """Return the measured rates of false alarms in records like these, and in the worst world tried."""
+    found = json.loads(ERROR_RATES.read_text(encoding="utf-8"))["null"]
+    return {name: f"{found[world]['alarms'] / found[world]['sims']:.1%}" for name, world in WORLDS.items()}
 
 
 def _longer(directory: Path, frozen: list[Arena]) -> dict[str, Any] | None:
