@@ -17,6 +17,7 @@ ARENAS = sorted(ledger.parent for ledger in (ROOT / "results").glob("*/ledger.js
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arena", ARENAS, ids=lambda directory: directory.name)
 def test_an_arena_passes_verification(arena: Path) -> None:
     assert verify(arena) == []  # records, names, report tables: everything that `levelfield verify` checks

@@ -52,6 +52,7 @@ def test_a_pair_agrees_with_the_table(write_experiment: Writer) -> None:
         assert pair.judged.low <= pair.difference <= pair.judged.high
 
 
+@pytest.mark.slow
 def test_queries_of_one_class_are_not_so_many_witnesses(write_experiment: Writer) -> None:
     """Version 0.1 asked 400 queries; here they are ten classes, of which some suit a method by chance."""
     root = write_experiment()
@@ -82,6 +83,7 @@ def shifted(arrays: dict[str, Any], by: Any) -> dict[str, Any]:
     return {name: (a + by).astype(np.float32) for name, a in arrays.items() if "." in name}
 
 
+@pytest.mark.slow
 def test_many_methods_do_not_hide_a_clear_difference(write_experiment: Writer) -> None:
     """The correction for 780 pairs is drawn at random; p-values may still be smaller than one draw."""
     names = [name for name in built_in_methods() if "." not in name][:39]
@@ -100,6 +102,7 @@ def test_a_pretrained_network_pairs_with_every_rerun(write_experiment: Writer) -
     assert pair.verdict == "better"
 
 
+@pytest.mark.slow
 def test_a_failed_rerun_is_left_out_of_the_pairs(write_experiment: Writer) -> None:
     root = write_experiment()
     comparison = read_comparison(root)
@@ -162,6 +165,7 @@ def test_leaders_are_the_best_and_those_like_it(write_experiment: Writer) -> Non
     }
 
 
+@pytest.mark.slow
 def test_half_a_point_does_not_matter_unless_told_otherwise(write_experiment: Writer) -> None:
     root = write_experiment()
     assert {pair.judged.margin for pair in analyze(root).pairs} == {0.005}

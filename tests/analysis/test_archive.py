@@ -55,6 +55,7 @@ def content(root: Path) -> dict[str, bytes]:
 # What it has
 
 
+@pytest.mark.slow
 def test_there_is_one_file_per_kind_of_record(made: Path) -> None:
     kinds = {"searches", "trials", "selections", "reruns", "specs", "results", "provenance"}
     copied = {"schema.json", "experiment.json", "revisions.jsonl", "ledger.jsonl", "ledger.head.json"}
@@ -92,6 +93,7 @@ def test_selections_scores_and_seals_are_those_of_the_directory(finished: Path, 
         assert ours.reruns(selection, len(numbers)) == theirs.reruns(selection, len(numbers))
 
 
+@pytest.mark.slow
 def test_the_same_records_give_the_same_bytes(
     finished: Path, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,6 +115,7 @@ def test_the_same_records_give_the_same_bytes(
 # Its readers
 
 
+@pytest.mark.slow
 def test_it_gives_the_same_verdicts(finished: Path, made: Path) -> None:
     ours, theirs = analyze(made), analyze(finished)
     assert ours.judgments.keys() == theirs.judgments.keys()
@@ -125,6 +128,7 @@ def test_it_gives_the_same_verdicts(finished: Path, made: Path) -> None:
         assert judgment.classes == theirs.judgments[key].classes
 
 
+@pytest.mark.slow
 def test_it_fits_together_and_can_be_reported(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert verify_experiment(own) == [] and find_unchecked(own) == []
     write_report(own)
@@ -132,6 +136,7 @@ def test_it_fits_together_and_can_be_reported(own: Path, capsys: pytest.CaptureF
     assert "not checked" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_frames_and_comparisons_are_those_of_the_directory(finished: Path, made: Path) -> None:
     ours, theirs = lf.results(made), lf.results(finished)
     for name in ("results", "trials", "runs"):
@@ -141,6 +146,7 @@ def test_frames_and_comparisons_are_those_of_the_directory(finished: Path, made:
     assert one.verdict == other.verdict
 
 
+@pytest.mark.slow
 def test_pages_show_it_like_the_directory(finished: Path, made: Path, tmp_path: Path) -> None:
     ours, theirs = read_experiment_state(made), read_experiment_state(finished)
     assert (ours.state, ours.methods, ours.progress) == ("finished", theirs.methods, theirs.progress)
@@ -199,6 +205,7 @@ def test_changed_scores_of_a_trial_that_lost_are_found(own: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_changed_hyperparameters_of_a_trial_that_lost_are_found_without_its_runs(
     finished: Path, tmp_path: Path
 ) -> None:

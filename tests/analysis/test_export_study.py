@@ -21,6 +21,7 @@ def load(file: Path, name: str) -> optuna.Study:
     return optuna.load_study(study_name=name, storage=f"sqlite:///{file}")
 
 
+@pytest.mark.slow
 def test_optuna_loads_every_search(tiny: dict[str, Any], tmp_path: Path) -> None:
     methods = ["contrastive", {"name": "fixed", "loss": "triplet", "set": {"margin": 0.3}}]
     values = tiny | {"methods": methods, "search": {"trials": 6, "sampler": "random"}}

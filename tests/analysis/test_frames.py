@@ -25,6 +25,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return lf.run(experiment, tmp_path_factory.mktemp("frames") / "out").path
 
 
+@pytest.mark.slow
 def test_results_have_the_scores_of_every_rerun(root: Path) -> None:
     frame = lf.results(root).results
     # (untrained + 2 methods) x 2 reruns x 2 settings x 3 metrics
@@ -83,6 +84,7 @@ def test_wrong_names_are_told(root: Path) -> None:
         lf.results(root / "runs")
 
 
+@pytest.mark.slow
 def test_torch_is_not_imported(root: Path) -> None:
     code = (
         "import sys, levelfield as lf\n"

@@ -266,6 +266,7 @@ def delete_all_values_of_queries(directory: Path) -> None:
         file.unlink()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fraud", "problem"),
     [
@@ -320,6 +321,7 @@ def give_a_trial_that_lost_other_values(directory: Path) -> None:
     edit(trial_file(directory, lost), lambda trial: trial["hyperparameters"].update(margin=0.123))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fraud", "problem"),
     [
@@ -340,6 +342,7 @@ def test_an_archive_shows_the_fraud_too(directory: Path, fraud: Fraud, problem: 
     assert any(problem in line for line in found), found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["difference", "low"])
 def test_an_edited_number_in_the_table_of_pairs_is_found(directory: Path, column: str) -> None:
     import csv

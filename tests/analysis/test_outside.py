@@ -22,6 +22,8 @@ from levelfield.core.errors import UsageError
 from levelfield.records import EVENT_FROZEN, Store, read_selection
 from levelfield.reports import write_report
 
+pytestmark = pytest.mark.slow  # experiments, end to end
+
 
 def raise_and_reseal(directory: Path) -> None:
     raise_scores_and_queries(directory)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from levelfield.analysis import analyze, find_repeated_pairs
 
 Writer = Callable[..., Path]
 
 
+@pytest.mark.slow
 def test_pairs_are_sorted_by_agreement(write_experiment: Writer) -> None:
     first = {"contrastive": 0.6, "triplet": 0.5, "arcface": 0.4, "margin": 0.4, "untrained": 0.1}
     second = {"contrastive": 0.6, "triplet": 0.4, "arcface": 0.5, "margin": 0.3999, "untrained": 0.1}

@@ -19,6 +19,8 @@ from levelfield.core.errors import RunError
 from levelfield.records import EVENT_SEALED, RunDirectory, Store
 from levelfield.reports import verify_experiment, write_report
 
+pytestmark = pytest.mark.slow  # experiments, end to end
+
 
 def shift_scores_and_queries(directory: Path, method: str, by: float) -> None:
     file = rerun_of(directory, method)

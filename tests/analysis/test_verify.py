@@ -18,6 +18,8 @@ from levelfield.cli._app import run_app
 from levelfield.records import EVENT_GALLERY, EVENT_SEALED, Store, read_selection
 from levelfield.reports import verify_experiment, write_report
 
+pytestmark = pytest.mark.slow  # experiments, end to end
+
 
 def delete_the_ledger(directory: Path) -> None:
     (directory / "ledger.jsonl").unlink()

@@ -248,6 +248,7 @@ def test_rows_are_put_in_order_by_their_ids(files: Path, capsys: pytest.CaptureF
     assert 'holds the id "1.png" twice' in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_seeds_by_name_and_by_group(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number in (1, 2, 3):
         save(files / f"late-{number}.npz", rows(10 + number, 1.0))
@@ -345,6 +346,7 @@ def test_the_old_bootstrap_option_says_that_it_has_no_effect(
     assert found == pytest.approx(lf.evaluate(GOOD, LABELS, intervals=True).intervals["map_at_r"])
 
 
+@pytest.mark.slow
 def test_files_from_strangers_are_read_without_trust(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,8 @@ from levelfield.data.views import open_dataset, split_dataset
 from levelfield.records import Store
 from levelfield.retrieval.embedders import MatchThreshold, calibrate_threshold, read_model_card
 
+pytestmark = pytest.mark.slow  # experiments, end to end
+
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:

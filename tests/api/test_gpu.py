@@ -14,6 +14,7 @@ from levelfield.api import gpu
 from levelfield.train import bfloat16_works, device_check
 
 
+@pytest.mark.slow
 def test_the_report_covers_every_loss_and_miner_and_says_that_there_is_no_gpu(tmp_path: Path) -> None:
     file = tmp_path / "gpu.json"
     checks = {

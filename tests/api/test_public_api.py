@@ -15,6 +15,8 @@ import levelfield as lf
 from levelfield.api import ExperimentResult, ExperimentsResult
 from levelfield.core.errors import UsageError
 
+pytestmark = pytest.mark.slow  # experiments, end to end
+
 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> ExperimentResult:

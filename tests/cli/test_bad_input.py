@@ -108,6 +108,7 @@ def test_a_directory_of_an_older_schema(
     assert "schema 0" in line and "--out" in line
 
 
+@pytest.mark.slow
 def test_a_run_directory_of_an_older_schema(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -131,6 +132,7 @@ def test_a_directory_with_other_files(file: Path, tmp_path: Path, capsys: pytest
     assert "choose an empty --out directory" in line
 
 
+@pytest.mark.slow
 def test_a_full_disk_loses_nothing(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,6 +57,7 @@ def test_presets(capsys: pytest.CaptureFixture[str]) -> None:
     assert "glyphs" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_run_prints_json_for_machines(
     tmp_path: Path, tiny: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -26,6 +26,7 @@ def call(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) 
     return capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_plan_run_reproduce(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "runs"
     assert "8 to do, 0 done" in call(capsys, "plan", file, "--out", out)
@@ -45,6 +46,7 @@ def test_plan_run_reproduce(file: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert {n["verdict"] for n in found["numbers"] if n["metric"] == "map_at_r"} == {"different"}
 
 
+@pytest.mark.slow
 def test_sweep(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "swept"
     text = call(capsys, "sweep", file, "--over", "batch.size=6,12", "--out", out, "--quiet")
@@ -53,6 +55,7 @@ def test_sweep(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert (out / "batch.size-relative.png").exists() and (out / "batch.size-scores.html").exists()
 
 
+@pytest.mark.slow
 def test_study_test_feedback(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = call(capsys, "study", "test-feedback", file, "--out", tmp_path / "study", "--quiet")
     assert "# The price of test feedback" in text and "| triplet | 2 |" in text

@@ -218,6 +218,7 @@ def imported_modules(code: str) -> set[str]:
     return set(done.stdout.split())
 
 
+@pytest.mark.slow
 def test_looking_up_one_plugin_does_not_import_the_others() -> None:
     imported = imported_modules("import levelfield as lf; lf.losses.registry['contrastive']")
     found = {name for name in imported if name.startswith("levelfield.losses.")}
@@ -228,6 +229,7 @@ def test_looking_up_one_plugin_does_not_import_the_others() -> None:
     assert "levelfield.engine.ray" not in imported
 
 
+@pytest.mark.slow
 def test_a_plugin_cannot_take_a_built_in_name_of_a_module_called_otherwise() -> None:
     """``map_at_r`` stands in metrics/retrieval.py, which is not imported by its name."""
     code = (

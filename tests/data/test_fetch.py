@@ -18,6 +18,8 @@ from levelfield.data import Dataset, Download, _download, registry
 from levelfield.data._download import ChecksumError, UnreachableError, download
 from levelfield.data.fetch import describe_terms, fetch
 
+pytestmark = pytest.mark.slow  # experiments, end to end
+
 
 class Server:
     """Server of ``files`` on 127.0.0.1 that disconnects after ``cut`` bytes and records requested ranges."""

@@ -38,6 +38,7 @@ def glyph_dataset() -> Dataset:
         return load("glyphs")
 
 
+@pytest.mark.slow
 def test_there_are_enough_classes_samples_and_alphabets(glyph_dataset: Dataset) -> None:
     assert glyph_dataset.num_classes >= 300
     assert np.bincount(glyph_dataset.labels).min() >= 12
@@ -63,6 +64,7 @@ def test_scripts_that_write_a_letter_alike_have_one_class_for_it() -> None:
         assert len(set(group) & set(CHARACTERS)) <= 1, group
 
 
+@pytest.mark.slow
 def test_no_two_classes_look_near_identical_in_any_two_faces() -> None:
     vectors, owners = [], []
     for owner, character in enumerate(CHARACTERS):
@@ -80,6 +82,7 @@ def test_no_two_classes_look_near_identical_in_any_two_faces() -> None:
     assert alike.max() < 0.96, f"{pair} correlate by {alike.max():.3f}"
 
 
+@pytest.mark.slow
 def test_every_face_used_has_the_character_and_draws_something_else_than_its_missing_box() -> None:
     for character in CHARACTERS:
         for face in _glyph_render.faces_with_glyph(character):
@@ -105,6 +108,7 @@ def test_same_options_same_pixels_and_another_seed_other_pixels() -> None:
     assert torch.equal(first.images.read(5), again.images.read(5))
 
 
+@pytest.mark.slow
 def test_the_cache_is_used_and_a_damaged_one_is_drawn_anew(cache: Path) -> None:
     first = load("glyphs", samples_per_class=2)
     (file,) = cache.iterdir()

@@ -74,6 +74,7 @@ def test_a_dataset_of_the_hub_whole_and_as_a_stream(hub: Path, tmp_path: Path) -
     assert str(gone["error"]).startswith("hf:owner/birds cannot be opened")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("streaming", [False, True])
 def test_without_a_network_it_is_one_line(
     streaming: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

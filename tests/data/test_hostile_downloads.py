@@ -84,6 +84,7 @@ def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     server.server_close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [path for path in ANSWERS if path not in ("/good", "/moved")])
 def test_a_hostile_server_is_one_line_and_the_next_address_is_tried(
     path: str, address: str, tmp_path: Path
@@ -95,6 +96,7 @@ def test_a_hostile_server_is_one_line_and_the_next_address_is_tried(
     assert (tmp_path / "file").read_bytes() == WHOLE
 
 
+@pytest.mark.slow
 def test_a_redirect_is_followed(address: str, tmp_path: Path) -> None:
     download([address + "/moved"], tmp_path / "file")
     assert (tmp_path / "file").read_bytes() == WHOLE

@@ -81,6 +81,7 @@ def test_evaluation_twins_give_the_pil_paths_pixels(name, shape):
     assert (ours.int() - theirs.int()).abs().max() <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECIPES)
 def test_training_recipes_have_the_pil_paths_distribution(name):
     """Per draw: mean of each color and difference of halves, which move with box, flip and color."""

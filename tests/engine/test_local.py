@@ -40,6 +40,7 @@ def test_a_job_that_exits_is_an_error(workers: int) -> None:
         run_tasks(runner, exit_with, [0])
 
 
+@pytest.mark.slow
 def test_if_every_worker_dies_no_task_is_lost() -> None:
     """Otherwise a fault of the machine would fill the records with failures."""
     with (
@@ -64,6 +65,7 @@ def results_of(runner: Engine, function: Any, jobs: list[Any]) -> list[TaskResul
     return [found[number] for number in range(len(jobs))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("workers", "jobs"), [(1, [-1, 5, 6]), (2, [4, -1, 5, -2, 6])])
 def test_a_task_that_kills_its_worker_each_time_is_lost_and_the_rest_goes_on(
     workers: int, jobs: list[int]
@@ -116,11 +118,13 @@ def test_a_place_whose_workers_cannot_start_does_not_stop_the_others(
     assert len(started) <= 1 + 2 * 3, "starting it is not tried forever"
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_replaced_and_its_task_tried_again(tmp_path: Path) -> None:
     with LocalEngine(workers=1).open() as runner:
         assert run_tasks(runner, be_killed_the_first_time, [tmp_path]) == [2]
 
 
+@pytest.mark.slow
 def test_the_last_output_of_a_crash_names_the_line() -> None:
     with LocalEngine(workers=1).open() as runner:
         _, lost = results_of(runner, crash_if_negative, [1, -1])
@@ -143,6 +147,7 @@ def test_a_long_task_reports_its_progress() -> None:
     assert len(events) < 6, "not every step is reported"
 
 
+@pytest.mark.slow
 def test_gpus_are_handed_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of four workers sees one of two GPUs (faked)."""
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
@@ -190,6 +195,7 @@ def test_cores_of_a_container(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert devices.available_cores() == unbound
 
 
+@pytest.mark.slow
 def test_what_a_worker_cannot_import_is_named(tmp_path: Path) -> None:
     """The module exists when the job is created and is gone when the worker imports it."""
     (tmp_path / "gone_module.py").write_text("def job(x):\n    return x\n")
@@ -256,6 +262,7 @@ class _Backwards:
         return [engine.execute_task(task.number, task.function, task.job)]
 
 
+@pytest.mark.slow
 def test_a_custom_engine(tiny: dict[str, Any], tmp_path: Path) -> None:
     opened = []
 

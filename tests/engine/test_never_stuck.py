@@ -26,6 +26,7 @@ from levelfield.protocol.schedule._scheduler import Scheduler
 from levelfield.train import ImageInputs, _loaders, run_job
 
 
+@pytest.mark.slow
 def test_a_worker_ends_by_itself_after_an_error_with_loader_processes() -> None:
     runner = LocalEngine(workers=1)
     with pytest.raises(RunError, match="the run failed"), runner.open():

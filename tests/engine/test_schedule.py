@@ -83,6 +83,7 @@ def test_the_records_do_not_depend_on_workers_or_order(experiment: dict[str, Any
     assert not differences(expected, run_records(experiment, tmp_path / "3", workers=3))
 
 
+@pytest.mark.slow
 def test_a_search_does_not_wait_for_another_but_the_test_set_does(
     experiment: dict[str, Any], tmp_path: Path
 ) -> None:

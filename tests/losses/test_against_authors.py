@@ -59,6 +59,7 @@ def test_a_changed_default_is_in_the_identity_of_a_run(tiny: dict[str, object]) 
     assert resolved.run_spec(method, {}, fold=0, seed=0).hyperparameters["rank_anchor"] is False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", losses.registry.names())
 def test_recorded_options_exist_and_are_not_searched(loss: str) -> None:
     card: LossCard = losses.registry[loss].card
@@ -83,6 +84,7 @@ def test_the_defaults_are_the_authors() -> None:
     assert defaults["embedding_expansion"]["margin"].default == 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", losses.registry.names())
 def test_a_row_that_is_not_a_number_makes_the_loss_not_a_number(loss: str) -> None:
     """A training loop of one's own then sees NaN, instead of an error about an index."""

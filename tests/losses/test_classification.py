@@ -103,6 +103,7 @@ def test_equals_the_loops(name, options):
             assert_equals_oracle(name, options, *draw(BATCHES[batch]))
 
 
+@pytest.mark.slow
 @cases
 @pytest.mark.parametrize("length", [1e-4, 1e4])
 def test_equals_the_loops_at_any_length(name, options, length):
@@ -160,6 +161,7 @@ def test_float32_stays_finite(name, options):
                 assert torch.isfinite(tensor).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
 def test_other_precisions_agree_with_float32(name, dtype):
@@ -199,6 +201,7 @@ def test_compiles_to_one_graph(name):
         torch.testing.assert_close(got, want)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("bad", [-1, CLASSES])
 def test_refuses_labels_outside_the_classes(name, bad):

@@ -48,6 +48,7 @@ def test_long_and_short_vectors_keep_their_direction(length):
     torch.testing.assert_close(l2_normalize(x), torch.tensor([[0.6, 0.8], [0.0, 0.0], [-1.0, 0.0]]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", losses.registry.names())
 def test_an_empty_batch_costs_nothing(name):
     classifies = losses.registry[name].card.kind == "classification"
@@ -66,6 +67,7 @@ def test_beyond_the_outer_nodes_a_histogram_has_no_gradient():
     assert gradient.tolist() == [0.0, 2.0, 4.0, 0.0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", losses.registry.names())
 def test_mean_nonzero_is_offered_where_a_loss_can_be_satisfied(name):
     """A satisfied hinge is zero; a soft loss never is, except for rounding."""

@@ -43,6 +43,7 @@ DENSE += ["lifted_structure", "generalized_lifted", "margin", "snr_contrastive",
 DENSE += ["ranked_list", "hyperbolic"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [*CASES, *EXTREMES], ids=str)
 def test_value_and_gradient_are_finite_in_float32(case: Case) -> None:
     for kind, name in each_named([*LABELS, "duplicates", "collapsed", "opposite", "zeros"]):
@@ -87,6 +88,7 @@ def test_autocast_changes_nothing(case: Case) -> None:
     torch.testing.assert_close(gradient_under, gradient, rtol=0, atol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [case for case in CASES if case.name not in DETACHED], ids=str)
 def test_gradient_passes_gradcheck(case: Case) -> None:
     x, y = batch("unbalanced", seed=3)
@@ -108,6 +110,7 @@ def test_dense_losses_compile_without_graph_breaks(name: str) -> None:
     torch.testing.assert_close(compiled(x, y), loss(x, y))
 
 
+@pytest.mark.slow
 def test_a_compiled_loss_has_the_same_gradient() -> None:
     x, y = batch("balanced", size=8)
     loss = losses.create("contrastive")

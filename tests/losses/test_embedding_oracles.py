@@ -22,6 +22,8 @@ from torch import Tensor
 
 from levelfield.miners import MinedTuples
 
+pytestmark = pytest.mark.slow  # experiments, end to end
+
 BATCHES = [*LABELS, "duplicates", "collapsed", "opposite"]
 
 

@@ -19,6 +19,8 @@ from levelfield.core.registry import load_plugin_file
 from levelfield.losses._module import Loss
 from levelfield.testing import check_loss
 
+pytestmark = pytest.mark.slow  # experiments, end to end
+
 NAMES = losses.registry.names()
 CLASSES, SIZE = 4, 6
 

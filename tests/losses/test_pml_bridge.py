@@ -46,6 +46,7 @@ def make(name, **options):
     return losses.create(f"pml:{name}", **shape, **NEEDED.get(name, {}), **options)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", LOSSES)
 def test_every_loss_runs_and_trains(name):

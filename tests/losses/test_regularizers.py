@@ -172,6 +172,7 @@ def test_the_flow_knows_its_own_determinant_and_no_two_points_meet():
     assert flow(x, condition)[1].item() == pytest.approx(torch.linalg.slogdet(jacobian)[1].item())
 
 
+@pytest.mark.slow
 def test_non_isotropy_starts_from_its_seed_alone_and_learns():
     x, labels, proxies = embeddings(64), torch.arange(64) % 3, embeddings(3, seed=1)
     before = torch.get_rng_state()

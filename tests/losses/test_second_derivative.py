@@ -9,6 +9,7 @@ from levelfield import losses
 from levelfield.core.errors import UsageError
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", losses.registry.names())
 def test_a_second_derivative_is_right_or_refused(name):
     classifies = losses.registry[name].card.kind == "classification"

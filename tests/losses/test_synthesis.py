@@ -95,6 +95,7 @@ def test_a_loaded_memory_goes_on_as_the_saved_one():
     assert results[0] == results[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("made", ["memvir", "proxy_synthesis"])
 @pytest.mark.parametrize("labels", [LABELS, [2, 2], [0], []], ids=str)

@@ -73,6 +73,7 @@ def train(method: Method) -> None:
     embedder.zero_grad(set_to_none=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", losses.registry.names())
 def test_every_valid_combination_trains(loss: str) -> None:
     trained = 0

@@ -111,6 +111,7 @@ def test_no_method_is_another_one(shape: tuple[int, int, int]) -> None:
     assert not still, "these learn nothing from any batch"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_searched_hyperparameter_matters(shape: tuple[int, int, int]) -> None:
     batch, idle = batch_of(shape), []

@@ -80,6 +80,7 @@ def test_more_centers_than_rounds_are_drawn_in_batches(monkeypatch):
     assert len(kmeans(rows, 30, seeded()).unique()) == 30
 
 
+@pytest.mark.slow
 def test_scores_are_means_over_seeds_with_their_spread():
     random = np.random.default_rng(0)
     labels = np.repeat(np.arange(10), 20)

@@ -273,6 +273,7 @@ def test_a_part_of_a_part_is_named_by_the_rows_of_the_whole() -> None:
     assert feature_identity(embedder(), one) != feature_identity(embedder(), whole.select(np.array([1, 0])))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"act_layer": "silu"}, {"output_stride": 8}])
 def test_options_of_a_trunk_that_leave_its_weights_alone_make_new_features(
     tmp_path: Path, options: dict[str, Any]

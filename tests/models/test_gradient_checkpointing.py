@@ -45,6 +45,7 @@ def test_gradients_have_the_same_bits_and_less_is_kept() -> None:
     assert little < much / 1.5
 
 
+@pytest.mark.slow
 def test_a_run_has_the_same_name_and_the_same_bits(tiny: dict[str, Any], tmp_path: Path) -> None:
     dropout = VIT | {"proj_drop_rate": 0.2}  # the second pass must draw what the first drew
     changes = {"trunk": dropout}

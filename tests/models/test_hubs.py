@@ -100,6 +100,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_network_of_torch_hub_with_weights_from_a_server(repository: Path, tmp_path: Path) -> None:
     (tmp_path / "hub" / "plain").mkdir(parents=True)
     state = {"0.weight": torch.full((7, 3, 3, 3), 0.5), "0.bias": torch.arange(7.0)}

@@ -91,6 +91,7 @@ def test_wrong_requests_are_one_clear_line(name: str, options: dict[str, object]
         models.create_trunk(name, **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["resnet50", "googlenet", "timm:test_efficientnet", "mlp"])
 def test_initialization_is_seeded_and_leaves_the_global_stream(name: str) -> None:
     before = torch.get_rng_state()

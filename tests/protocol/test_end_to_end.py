@@ -27,6 +27,7 @@ def finished(finished_tiny: Callable[..., Path]) -> Path:
     return finished_tiny()
 
 
+@pytest.mark.slow
 def test_every_method_and_the_baseline_have_both_scores(finished: Path) -> None:
     comparison = read_comparison(finished)
     assert [r.method for r in comparison.results] == [
@@ -98,6 +99,7 @@ def test_every_selection_was_frozen_before_the_test_set_was_opened(finished: Pat
     ]
 
 
+@pytest.mark.slow
 def test_running_again_does_no_work_twice(finished: Path, tiny: dict[str, Any]) -> None:
     before = {
         path: path.stat().st_mtime_ns for path in finished.rglob("*.json*") if "report" not in path.parts
@@ -111,11 +113,13 @@ def test_running_again_does_no_work_twice(finished: Path, tiny: dict[str, Any]) 
     assert before.keys() == after.keys()
 
 
+@pytest.mark.slow
 def test_two_directories_give_identical_results(finished: Path, tiny: dict[str, Any], tmp_path: Path) -> None:
     other = lf.run(lf.Experiment.build(**tiny), tmp_path / "other").path
     assert results(other) == results(finished)
 
 
+@pytest.mark.slow
 def test_more_trials_keep_the_old_ones(finished: Path, tiny: dict[str, Any], tmp_path: Path) -> None:
     tiny["methods"] = ["triplet"]
     root = lf.run(lf.Experiment.build(**tiny), tmp_path / "more").path
@@ -137,6 +141,7 @@ def test_no_path_or_host_is_part_of_a_run(finished: Path) -> None:
         assert f'"{platform.node()}"' not in text
 
 
+@pytest.mark.slow
 def test_the_report_holds_the_table_the_curves_and_the_ledger(finished: Path) -> None:
     page = write_report(finished).read_text()
     for expected in ("normalized_softmax", "one line per fold", "best so far", "Ledger of the test set"):

@@ -62,6 +62,7 @@ def experiment(tiny: dict[str, Any]) -> lf.Experiment:
 TEST_ROWS = set(range(CLASSES * SAMPLES // 2, CLASSES * SAMPLES))
 
 
+@pytest.mark.slow
 def test_search_and_selection_read_development_images_only(experiment: lf.Experiment, tmp_path: Path) -> None:
     store = Store(lf.run(experiment, tmp_path / "runs", search_only=True).path)
     assert WatchedImages.seen, "the search must have read something"
@@ -69,6 +70,7 @@ def test_search_and_selection_read_development_images_only(experiment: lf.Experi
     assert not store.ledger_file.exists()
 
 
+@pytest.mark.slow
 def test_confirmation_reads_them_after_every_selection_is_frozen(
     experiment: lf.Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

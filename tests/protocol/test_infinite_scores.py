@@ -45,6 +45,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, tuple[Path
     return root, tuple(Path(file) for file in values["plugins"])
 
 
+@pytest.mark.slow
 def test_the_experiment_ends_and_the_scores_are_cells(finished: tuple[Path, tuple[Path, ...]]) -> None:
     root, _ = finished
     comparison = read_comparison(root)

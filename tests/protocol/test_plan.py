@@ -25,6 +25,7 @@ def counts(found: Any) -> list[tuple[int, int, int, int]]:
     return [(m.search_done, m.search_todo, m.confirm_done, m.confirm_todo) for m in found.methods]
 
 
+@pytest.mark.slow
 def test_before_during_and_after_a_run(experiment: dict[str, Any], tmp_path: Path) -> None:
     value, out = lf.Experiment.build(**experiment), tmp_path / "runs"
     before = plan(value, out)
@@ -48,6 +49,7 @@ def test_before_during_and_after_a_run(experiment: dict[str, Any], tmp_path: Pat
     assert more.run_seconds.low == more.run_seconds.high > 0
 
 
+@pytest.mark.slow
 def test_a_trial_that_was_interrupted_counts_its_finished_folds(
     experiment: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -14,6 +14,8 @@ from levelfield.cli._app import run_app
 from levelfield.core.errors import UsageError
 from levelfield.records import EVENT_DEPARTED, EVENT_PLAN, Store
 
+pytestmark = pytest.mark.slow  # experiments, end to end
+
 
 @pytest.fixture
 def quick(tiny: dict[str, Any]) -> dict[str, Any]:

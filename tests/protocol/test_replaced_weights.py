@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from safetensors.torch import save_file
 
 import levelfield as lf
@@ -25,6 +26,7 @@ def scores(values: dict[str, Any], out: Path) -> dict[str, list[float]]:
     }
 
 
+@pytest.mark.slow
 def test_replaced_weights_give_what_they_give_alone(tiny: dict[str, Any], tmp_path: Path) -> None:
     file, copy = tmp_path / "weights.safetensors", tmp_path / "copy.safetensors"
     tiny["training"] = {"iterations_per_epoch": 2, "max_epochs": 1, "evaluate_every": 1, "patience": None}

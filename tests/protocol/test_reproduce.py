@@ -29,6 +29,7 @@ def plugins() -> tuple[Path, ...]:
     return (TOY_PLUGIN,)
 
 
+@pytest.mark.slow
 def test_the_same_environment_gives_identical_numbers(finished: Path) -> None:
     found = reproduce(finished, plugins=plugins(), workers=0)
     assert found.folder == finished.with_name("tiny-reproduced")
@@ -86,6 +87,7 @@ def test_a_fact_that_was_not_recorded() -> None:
     assert describe_changes({}, {"threads": {"1"}}) == ["threads: not recorded -> 1"]
 
 
+@pytest.mark.slow
 def test_editing_an_experiment_does_only_the_new_work(tmp_path: Path, tiny: dict[str, Any]) -> None:
     from levelfield.reports import write_report
 
@@ -103,6 +105,7 @@ def test_editing_an_experiment_does_only_the_new_work(tmp_path: Path, tiny: dict
     )
 
 
+@pytest.mark.slow
 def test_one_method_alone_gives_the_numbers_it_gave_among_others(tmp_path: Path) -> None:
     """An archive can be reproduced too, as it is what others get."""
     from tests.conftest import tiny_values

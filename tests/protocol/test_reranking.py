@@ -19,6 +19,7 @@ def quick(tiny: dict[str, Any]) -> dict[str, Any]:
     return tiny | {"methods": ["triplet"]}
 
 
+@pytest.mark.slow
 def test_the_first_rerun_is_scored_with_and_without(quick: dict[str, Any], tmp_path: Path) -> None:
     quick["confirm"] |= {"rerank": ["aqe", "whitening"]}
     root = lf.run(lf.Experiment.build(**quick), tmp_path / "runs").path
@@ -36,6 +37,7 @@ def test_the_first_rerun_is_scored_with_and_without(quick: dict[str, Any], tmp_p
     assert verify_experiment(root) == []
 
 
+@pytest.mark.slow
 def test_added_later_it_opens_the_test_set_again_and_says_so(quick: dict[str, Any], tmp_path: Path) -> None:
     root = lf.run(lf.Experiment.build(**quick), tmp_path / "runs").path
     assert "With and without re-ranking" not in write_report(root).read_text()

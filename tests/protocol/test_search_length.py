@@ -40,6 +40,7 @@ def test_trials_are_short_and_reruns_long(short: dict[str, Any], tmp_path: Path)
     assert again.runs_todo == 0
 
 
+@pytest.mark.slow
 def test_another_length_of_the_confirmation_is_trained_again(short: dict[str, Any], tmp_path: Path) -> None:
     """The selection is the same, the reruns are not."""
     root = lf.run(short, tmp_path / "out").path

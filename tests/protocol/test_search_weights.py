@@ -37,6 +37,7 @@ def test_only_reruns_keep_their_weights(finished_tiny: Callable[..., Path]) -> N
     lf.export(root, root.parent / "model", method="triplet")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", [False, True])
 def test_what_a_kill_left_is_deleted_unless_it_is_asked_for(
     keep: bool, finished_tiny: Callable[..., Path], tiny: dict[str, Any]

@@ -50,6 +50,7 @@ def test_a_plan_says_what_will_be_adapted(tiny: dict[str, Any], tmp_path: Path) 
     assert "batches hold 4 samples per class" in plan(experiment(tiny, adapt=True), tmp_path / "out").notes[0]
 
 
+@pytest.mark.slow
 def test_what_was_adapted_is_in_the_report(tiny: dict[str, Any], tmp_path: Path) -> None:
     values = {**tiny, "batch": {**BATCH, "adapt": True}, "methods": ["triplet"], "search": {"trials": 1}}
     root = lf.run(lf.Experiment.build(**values), tmp_path / "out").path

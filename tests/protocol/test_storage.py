@@ -20,6 +20,8 @@ from levelfield.protocol.search import _shared
 from levelfield.protocol.search._storage import SharedStudy
 from levelfield.records import Trial
 
+pytestmark = pytest.mark.slow  # experiments, end to end
+
 TRIALS = 6
 SPACE = {"margin": Float(0.0, 1.0)}
 
@@ -53,7 +55,6 @@ def files(root: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in (root / "searches").rglob("trial-*.json")}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("parallel", [1, 2])
 def test_alone_it_is_the_search_without_a_database(
     experiment: dict[str, Any], tmp_path: Path, server: str, parallel: int
@@ -66,7 +67,6 @@ def test_alone_it_is_the_search_without_a_database(
     assert not [file for file in stored.rglob("*.json*") if b"postgres" in file.read_bytes()]
 
 
-@pytest.mark.slow
 def test_two_machines_share_the_trials_and_agree_on_the_selection(
     experiment: dict[str, Any], tmp_path: Path, server: str
 ) -> None:

@@ -109,6 +109,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damage_is_one_clear_line(damage: str, own: Path, capsys: pytest.CaptureFixture[str]) -> None:
     change, expected = DAMAGES[damage]

@@ -21,6 +21,7 @@ from levelfield.protocol import ProgressEvent, ProgressState, guard
 from levelfield.records import LedgerLine, Revision, Search, Selection, Store
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0])
 @pytest.mark.parametrize("moment", ["started", "finished", "trial", "selected", "opened"])
 def test_a_directory_that_is_deleted_under_a_run_is_not_created_again(
@@ -41,6 +42,7 @@ def test_a_directory_that_is_deleted_under_a_run_is_not_created_again(
     lf.run(tiny, root)  # nothing is in the way
 
 
+@pytest.mark.slow
 def test_verify_says_that_a_run_is_still_writing(finished_tiny: Callable[..., Path]) -> None:
     root = finished_tiny()
     assert lf.verify(root) == []
@@ -100,6 +102,7 @@ def read_only(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
     return protect
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_lock_file", [True, False])
 def test_a_warm_cache_may_be_read_only(
     has_lock_file: bool,

@@ -341,6 +341,7 @@ def test_the_table_has_every_field() -> None:
     assert {f"methods.{name}" for name in MethodSpec.model_fields} < FIELDS.keys()
 
 
+@pytest.mark.slow
 def test_the_digests_depend_on_the_listed_fields(values: dict[str, Any], tmp_path: Path) -> None:
     """Each field and each kind of option, changed alone, changes the digests in the table."""
     (tmp_path / "more.py").write_text("")
@@ -397,6 +398,7 @@ def test_different_search_spaces_have_different_digests(values: dict[str, Any]) 
     assert len(found) == len(SPACES)
 
 
+@pytest.mark.slow
 def test_a_change_of_the_grid_tries_the_new_points(tiny: dict[str, Any], tmp_path: Path) -> None:
     """With step 0.25 after 0.5, 0.75 is tried and 0.0 is not tried twice."""
     tried = []

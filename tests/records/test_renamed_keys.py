@@ -44,6 +44,7 @@ def test_the_new_key_keeps_the_name_of_the_search(tiny: dict[str, Any]) -> None:
     assert Search.model_validate(old).search_id == search_id(resolved, resolved.methods[0])
 
 
+@pytest.mark.slow
 def test_every_recorded_name_in_results_is_the_digest_of_its_spec() -> None:
     archives = [open_record_files(file.parent) for file in RESULTS.glob("*/archive.json")]
     runs = {name: found.read_json(name) for found in archives for name in found.names("specs")}

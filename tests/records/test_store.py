@@ -24,6 +24,7 @@ ARCHIVE = REPOSITORY / "results" / "cub200-frozen"
 LINE = LedgerLine(time="t", host="h", commit=None, method="triplet", selection="s", event="opened")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["revisions.jsonl", "ledger.jsonl"])
 def test_half_a_line_does_not_break_the_directory(file: str, tiny: dict[str, Any], tmp_path: Path) -> None:
     """A full disk leaves half a line; the experiment continues, and the next line is complete."""
@@ -117,6 +118,7 @@ def test_reading_records_does_not_import_torch() -> None:
 READERS = {"read_json", "read_lines"}
 
 
+@pytest.mark.slow
 def test_only_the_records_package_reads_the_files_of_records() -> None:
     """Other packages use the fields of records; they read as JSON only files that are not records."""
     users = set()

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from levelfield.analysis import analyze
 from levelfield.core.files import read_json
 from levelfield.reports import quote_alarm_rate, render_report
 
 
+@pytest.mark.slow
 def test_the_rate_is_simulated_once_and_quoted_on_the_page(write_experiment: Callable[..., Path]) -> None:
     root = write_experiment(means={"contrastive": 0.26, "triplet": 0.24, "arcface": 0.25})
     analysis = analyze(root)

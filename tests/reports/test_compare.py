@@ -16,6 +16,8 @@ from levelfield.cli._app import run_app
 from levelfield.reports import comparison_markdown
 from levelfield.reports._published_table import build_published_tables
 
+pytestmark = pytest.mark.slow  # experiments, end to end
+
 Writer = Callable[..., Path]
 BNINCEPTION = {"name": "bninception", "weights": "imagenet"}
 CUB = {"dataset": "cub200", "baseline": "pretrained"}

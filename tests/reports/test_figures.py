@@ -110,6 +110,7 @@ def test_trials_on_a_line_have_no_surface() -> None:
     to_matplotlib(chart), to_plotly(chart)
 
 
+@pytest.mark.slow
 def test_correlation_is_over_models(write_experiment: Writer) -> None:
     chart = experiment.metric_correlation(analyze(write_experiment()))
     assert chart is not None and chart.names == ("P@1", "RP", "MAP@R") and "48 models" in chart.title
@@ -117,6 +118,7 @@ def test_correlation_is_over_models(write_experiment: Writer) -> None:
     assert experiment.metric_correlation(analyze(write_experiment("single", metrics=("map_at_r",)))) is None
 
 
+@pytest.mark.slow
 def test_spectra_are_shares_and_left_out_where_not_recorded(write_experiment: Writer) -> None:
     root = write_experiment()
     chart = experiment.spectra(analyze(root))
@@ -127,6 +129,7 @@ def test_spectra_are_shares_and_left_out_where_not_recorded(write_experiment: Wr
     assert experiment.spectra(analyze(root)) is None
 
 
+@pytest.mark.slow
 def test_without_logs_of_runs_there_are_no_learning_curves(write_experiment: Writer) -> None:
     """Published records may not have ``runs/``; they had an empty figure."""
     root = write_experiment()
@@ -140,6 +143,7 @@ def test_whole_numbers_are_not_repeated_on_an_axis() -> None:
     assert figure.layout.xaxis.dtick == 1
 
 
+@pytest.mark.slow
 def test_every_chart_is_drawn_both_ways(write_experiment: Writer) -> None:
     charts = build_charts(analyze(write_experiment(means={"triplet": 0.5, "arcface": 0.4, "untrained": 0.1})))
     kinds = {"history", "slice", "contour", "importance"}
@@ -148,6 +152,7 @@ def test_every_chart_is_drawn_both_ways(write_experiment: Writer) -> None:
         assert to_plotly(chart).data and to_matplotlib(chart).axes
 
 
+@pytest.mark.slow
 def test_the_command_writes_pages_that_load_nothing_from_elsewhere(
     write_experiment: Writer, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -22,6 +22,8 @@ from levelfield.reports.figures.charts import GRAY
 from levelfield.reports.figures.experiment import method_colors, spectral_decay
 from levelfield.reports.pages import ASSETS, asset, data_block
 
+pytestmark = pytest.mark.slow  # experiments, end to end
+
 Writer = Callable[..., Path]
 
 

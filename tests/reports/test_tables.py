@@ -149,6 +149,7 @@ def test_bold_follows_the_direction_of_the_metric(
     assert pair.first == ("untrained" if direction is False else "contrastive")
 
 
+@pytest.mark.slow
 def test_rows_are_sorted_and_say_which_methods_are_tied(write_experiment: Writer) -> None:
     root = write_experiment(means={"arcface": 0.4, "triplet": 0.5, "contrastive": 0.5, "untrained": 0.1})
     rows = main_rows(root)
@@ -164,6 +165,7 @@ def test_rows_are_sorted_and_say_which_methods_are_tied(write_experiment: Writer
     assert [row.cells[0].value for row in in_file_order] == ["untrained", "arcface", "triplet", "contrastive"]
 
 
+@pytest.mark.slow
 def test_intervals_in_the_table_agree_with_the_verdicts(write_experiment: Writer) -> None:
     """Clear differences have intervals that do not overlap, ties have intervals that do."""
     analysis = analyze(write_experiment(query_noise=0.2))
@@ -176,6 +178,7 @@ def test_intervals_in_the_table_agree_with_the_verdicts(write_experiment: Writer
         assert one.half_width + other.half_width == pytest.approx(half, rel=0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("methods", [2, 5])
 def test_the_terminal_table_fits_80_columns(write_experiment: Writer, methods: int) -> None:
     names = ["multi_similarity_miner", "contrastive", "triplet", "arcface", "proxy_anchor"][:methods]
@@ -225,6 +228,7 @@ def test_the_columns_of_the_csv_are_stable(write_experiment: Writer) -> None:
     assert len(rows) == 4 * 2 * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("leaky", "stamp"), [(True, "true"), (False, "false")])
 def test_every_file_of_a_leaky_experiment_says_so(write_experiment: Writer, leaky: bool, stamp: str) -> None:
     directory = write_report(write_experiment(leaky=leaky)).parent
@@ -240,6 +244,7 @@ def test_pairs_have_a_line_per_pair(write_experiment: Writer) -> None:
     assert len(rows) == 6 and rows[0]["sentence"].endswith(".")
 
 
+@pytest.mark.slow
 def test_the_max_epoch_column(write_experiment: Writer) -> None:
     root = write_experiment()
     rows = main_rows(root)
@@ -247,6 +252,7 @@ def test_the_max_epoch_column(write_experiment: Writer) -> None:
     assert "max. epoch" in results_markdown(analyze(root))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("init", "note"), [("pca", ": epoch 0 of every method"), ("random", "")])
 def test_the_row_before_training_says_where_methods_start(
     write_experiment: Writer, init: str, note: str
@@ -255,12 +261,14 @@ def test_the_row_before_training_says_where_methods_start(
     assert main_rows(root)["pretrained"][-1].text == f"before training{note}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["index.html", "results.csv", "results.md", "results.tex", "pairs.csv"])
 def test_a_report_has_every_file(write_experiment: Writer, name: str) -> None:
     page = write_report(write_experiment())
     assert (page.parent / name).stat().st_size > 100
 
 
+@pytest.mark.slow
 def test_the_page_says_what_is_different_from_what(write_experiment: Writer) -> None:
     text = write_report(write_experiment()).read_text()
     assert "Which methods differ" in text and ": undecided, difference " in text

@@ -53,6 +53,7 @@ def test_components_are_found_again(repeats):
         assert np.mean([c.search for c in found]) == pytest.approx(wanted.search, rel=0.2)
 
 
+@pytest.mark.slow
 def test_the_planned_power_is_had():
     plan = {"methods": 4, "reruns": 5}
     gap = detectable_difference(truth(search=None), classes=50, **plan)

@@ -54,6 +54,7 @@ def test_the_step_down_is_that_of_the_plain_version() -> None:
     assert [found.p_adjusted[k] for k in range(6)] == pytest.approx([plain[k] for k in range(6)], abs=0.03)
 
 
+@pytest.mark.slow
 def test_nothing_is_judged_where_searches_go_badly_and_the_reason_names_a_remedy() -> None:
     scores = {str(m): [0.5, 0.5, 0.5 + 0.001 * m] for m in range(12)}
     generator = np.random.default_rng(0)
@@ -93,6 +94,7 @@ def test_a_fitted_world_has_the_spreads_of_the_record() -> None:
     assert {(fit.methods, fit.searches, fit.reruns, fit.classes) for fit in fits} == {(12, 3, 4, 60)}
 
 
+@pytest.mark.slow
 def test_the_rate_of_a_fitted_world_is_a_sentence() -> None:
     found = alarm_rate(CARS, simulations=30, draws=200)
     assert found.alarms <= 8

@@ -38,6 +38,7 @@ def test_bad_input():
         compare_reproduction({"a": [1.0]}, {"a": [1.0]}, alpha=0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("methods", "reruns"), [(2, 3), (14, 3), (14, 10)])
 def test_false_alarms_in_the_whole_repetition(methods, reruns):
     """Version 0.1 called almost every reproduction of 14 methods different."""

@@ -23,6 +23,7 @@ def run(tiny: dict[str, Any], out: Path, **trunk: Any) -> Path:
     return lf.run(tiny, out).path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trunk", [{}, {"mode": "frozen"}, {"mode": "tail", "from": "2"}])
 def test_every_model_is_measured_on_its_training_images(
     trunk: dict[str, str], tiny: dict[str, Any], tmp_path: Path
@@ -42,6 +43,7 @@ def test_every_model_is_measured_on_its_training_images(
     assert (out / "structure-scores.png").exists() and (out / "structure-spectra.html").exists()
 
 
+@pytest.mark.slow
 def test_models_without_weights_are_named(tiny: dict[str, Any], tmp_path: Path) -> None:
     root = run(tiny, tmp_path / "out")
     for file in root.rglob("best.safetensors"):

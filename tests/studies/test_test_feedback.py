@@ -22,6 +22,7 @@ def experiment(tiny: dict[str, Any]) -> lf.Experiment:
     return lf.Experiment.build(**tiny)
 
 
+@pytest.mark.slow
 def test_both_arms_try_the_same_and_only_one_is_leaky(experiment: lf.Experiment, tmp_path: Path) -> None:
     (outcome,) = study.run_study(experiment, tmp_path)
     honest, leaky = read_comparison(tmp_path / "validation"), read_comparison(tmp_path / "test")
@@ -90,6 +91,7 @@ def test_the_words_follow_the_numbers() -> None:
     assert study.ranking([one]) == "The order of the methods is the same both ways: a."
 
 
+@pytest.mark.slow
 def test_a_leaky_plan_runs_only_when_it_is_allowed(tiny: dict[str, Any], tmp_path: Path) -> None:
     tiny |= {"methods": ["triplet"], "confirm": {"reruns": 1}}
     tiny["split"] = {"name": "test_feedback", "plan": "class_disjoint", "folds": 2}

@@ -63,6 +63,7 @@ def test_a_collapsed_embedding_separates_nothing():
     assert torch.isfinite(toy_lines.spectral_decays(torch.tensor([1.0, 0.0]).expand(1, 30, 2))).all()
 
 
+@pytest.mark.slow
 def test_a_run_writes_what_it_counted(tmp_path, monkeypatch):
     monkeypatch.setattr(training, "ITERATIONS", 20)
     steps: list[str] = []

@@ -33,11 +33,13 @@ ORDER_MATTERS = {"group"}  # the first samples of a class are its anchors
 UNPUBLISHED = {"all", "pair_margin"}  # miners without a paper
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", losses.registry.names())
 def test_every_loss_keeps_the_contract(name):
     check_loss(name, exact_gradient=name not in STOPS_GRADIENTS, order_matters=name in ORDER_MATTERS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", losses.registry.names())
 def test_every_loss_has_a_complete_card(name):
     check_card(losses.registry[name], published=True)
@@ -271,6 +273,7 @@ def test_a_dataset_with_shared_memory_is_found():
         assert fault in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "size"), [("conv4", 32), ("resnet50", 64), ("timm:resnet10t", 64)])
 def test_trunks_keep_the_contract(name, size):
     check_trunk(name, image_size=size)

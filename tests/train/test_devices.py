@@ -110,6 +110,7 @@ def test_a_cpu_that_crashes_on_bfloat16_is_tested_once_and_reported(
     assert len(asked) == 2
 
 
+@pytest.mark.slow
 def test_the_probe_is_a_program_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """PyTorch computes bfloat16 also on a CPU without instructions for it."""
     monkeypatch.setenv("LEVELFIELD_CACHE", str(tmp_path))

@@ -23,6 +23,7 @@ def run_spec(method: str, **values: Any) -> Any:
     return resolve_experiment(experiment).run_spec(recipe, recipe.defaults(), fold=0, seed=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", losses.registry.names())
 def test_the_card_says_what_a_loss_is_defined_on(name: str) -> None:
     """The length of embeddings changes exactly the losses whose card says raw."""

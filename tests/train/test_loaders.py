@@ -41,6 +41,7 @@ def image_files(tmp_path_factory: pytest.TempPathFactory) -> FileImages:
     return FileImages(folder, [f"{number}.jpg" for number in range(6)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transform", [CROP, from_global_generator], ids=["adv", "global generator"])
 def test_bits_do_not_depend_on_the_number_of_loaders(image_files: FileImages, transform: Any) -> None:
     before = torch.get_rng_state()
@@ -60,6 +61,7 @@ def test_evaluation_is_the_same_with_loaders_and_in_the_order_asked_for(image_fi
     assert all(torch.equal(one, two) for one, two in zip(here, there, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", ["finetune", "memory bank"])
 def test_a_run_has_the_same_bits_with_any_number_of_loaders_and_after_a_kill(
     variant: str, tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

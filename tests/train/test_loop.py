@@ -85,6 +85,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_an_interrupted_run_ends_with_the_same_bits(
     variant: str, tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

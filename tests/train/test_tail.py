@@ -102,6 +102,7 @@ def test_tail_and_head_have_learning_rates_of_their_own(tiny: dict[str, Any], tm
     assert moved["head.projection.weight"] > 1e-6
 
 
+@pytest.mark.slow
 def test_a_whole_experiment_in_tail_mode_opens_the_test_set_only_with_a_permit(
     tiny: dict[str, Any], tmp_path: Path, own_cache: Path
 ) -> None:

@@ -69,6 +69,7 @@ def test_tournament():
     assert json.loads(run("tournament", "--json"))["standings"][0]["method"] == "ProxyAnchor"
 
 
+@pytest.mark.slow
 def test_figures(tmp_path):
     output = run("figures", "--out", str(tmp_path))
     assert "papers-versus-reality.png" in output.replace("\n", "")

@@ -25,6 +25,7 @@ SUPPLEMENT = {  # number of hyperparameters of the 14 methods in the supplement'
 SETTINGS = [("cub200", 32), ("cars196", 32), ("sop", 32), ("cub200", 256)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", SUPPLEMENT)
 @pytest.mark.parametrize(("dataset", "batch"), SETTINGS)
 def test_all_14_methods_in_all_4_settings(method, dataset, batch):

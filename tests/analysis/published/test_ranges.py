@@ -23,6 +23,7 @@ def resolved(preset: str, method: str | MethodSpec, dataset: str = "cub200", **v
     return _method(experiment, experiment.methods[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(("dataset", "batch"), SETTINGS)
 def test_every_published_optimum_lies_in_the_range_that_was_searched(method, dataset, batch):

@@ -24,6 +24,7 @@ def get(address: str) -> tuple[int, str]:
         return error.code, error.read().decode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deleted", ["all", "experiment.json", "searches"])
 def test_what_is_deleted_is_not_found(
     deleted: str, finished_tiny: Callable[..., Path], caplog: pytest.LogCaptureFixture

@@ -85,6 +85,7 @@ def test_other_sites_cannot_upload(port: int, headers: dict[str, str]) -> None:
     assert status == 403 and b"neighbors" not in text
 
 
+@pytest.mark.slow
 def test_an_image_is_answered_and_the_own_page_may_search(port: int) -> None:
     for headers in ({}, {"Origin": f"http://127.0.0.1:{port}"}, {"Origin": f"http://localhost:{port}"}):
         status, found = ask(port, body=png(draw(3)), **headers)

@@ -60,6 +60,7 @@ def test_all_experiments_are_listed_with_the_best_so_far(server: str, directory:
     assert str(directory.parent) not in text.replace(str(directory), ""), "no path but those of problems"
 
 
+@pytest.mark.slow
 def test_a_finished_experiment_shows_its_report(server: str, directory: Path) -> None:
     status, text = get(f"{server}/e/{keys(directory)['one']}")
     assert status == 200 and "Test scores" in text and 'src="/assets/plotly-basic.min.js"' in text
@@ -74,6 +75,7 @@ def test_a_click_on_a_trial_shows_what_was_tried(server: str, directory: Path) -
     assert "the loss is NaN" in get(f"{server}/e/{key}/trials?method=triplet")[1]
 
 
+@pytest.mark.slow
 def test_experiments_stand_side_by_side_as_compare_puts_them(server: str, directory: Path) -> None:
     known = keys(directory)
     status, text = get(f"{server}/compare?e={known['one']}&e={known['two']}&metric=precision_at_1")

@@ -202,6 +202,7 @@ def test_other_objects_get_one_line(model: Path, given: object) -> None:
         lf.load_embedder(model).embed([given])  # type: ignore[list-item]
 
 
+@pytest.mark.slow
 def test_onnx_gives_the_same_vectors(tmp_path: Path) -> None:
     runtime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")

@@ -71,6 +71,7 @@ def test_a_card_that_names_a_repository_runs_nothing(model: Path, tmp_path: Path
     assert marker.exists()
 
 
+@pytest.mark.slow
 def test_the_command_line_runs_nothing_without_trust(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -162,6 +163,7 @@ HOSTILE: dict[str, Callable[[Values], None]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", HOSTILE)
 def test_hostile_cards_are_refused_in_one_line(model: Path, attack: str) -> None:
     rewrite(model, HOSTILE[attack])

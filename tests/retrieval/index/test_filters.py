@@ -141,6 +141,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("conditions", CASES, ids=" ".join)
 @pytest.mark.parametrize("where", ["local", "database"])
 def test_a_filter_finds_what_a_slow_loop_finds(

@@ -73,6 +73,7 @@ def recall(index: LocalIndex, vectors: np.ndarray, queries: np.ndarray, removed:
     return float(np.mean(shares))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("memory", "kind"), [(1 << 30, "hnsw"), (400_000, "ivfpq")])
 def test_approximate_search_has_the_recall_that_the_index_states(
     model: Path, tmp_path: Path, memory: int, kind: str

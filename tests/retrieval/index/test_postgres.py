@@ -35,6 +35,7 @@ def with_table(server: str, table: str) -> str:
     return f"{server}{'&' if '?' in server else '?'}table={table}"
 
 
+@pytest.mark.slow
 def test_the_verbs_on_a_database(server: str, images: Path, model: Path) -> None:
     address = with_table(server, "verbs")
     arguments = ["index", str(images), "--model", str(model), "-o", address, "--json"]
