@@ -92,19 +92,50 @@ def figures(
     source: Annotated[
         str, typer.Option(help="Source: reality-check or reality-check-later.")
     ] = "reality-check-later",
+    experiment: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Experiment directory whose records are the reality (repeatable, one per dataset)."
+        ),
+    ] = None,
 ) -> None:
-    """Plot Figures 3 to 5 of the reality check from published tables, as PNG and HTML."""
+    """Plot Figures 3 to 5 of the reality check, from published tables or own records, as PNG and HTML."""
     from levelfield.analysis.published import thesis_tournament
     from levelfield.reports.figures import write_chart, write_png
     from levelfield.reports.figures.published import published_charts
     from levelfield.reports.figures.rank_diagram import critical_difference_diagram
 
+    if experiment:
+        _own_figures(experiment, out)
+        return
     for name, chart in published_charts(source).items():
         for path in write_chart(chart, out, name):
             print(path)
     diagram = out / "thesis-tournament.png"
     write_png(critical_difference_diagram(thesis_tournament().test), diagram)
     print(diagram)
+
+
+def _own_figures(directories: Sequence[Path], out: Path) -> None:
+    from levelfield.analysis import analyze
+    from levelfield.reports.figures import write_chart
+    from levelfield.reports.figures.own_reality import own_charts, without_year
+
+    analyses = [analyze(directory) for directory in directories]
+    charts = own_charts(analyses)
+    for name, chart in charts.items():
+        for path in write_chart(chart, out, name):
+            print(path)
+    for name, needs in (
+        ("papers-versus-reality", "a dataset of the papers (cub200, cars196, sop) and a published method"),
+        ("improvement-over-contrastive", "contrastive and another method"),
+        ("improvement-over-triplet", "triplet and another method"),
+    ):
+        if name not in charts:
+            print(f"not drawn: {name}; it needs {needs}")
+    missing = without_year(analyses)
+    if missing:
+        print(f"not in papers-versus-reality: {', '.join(missing)}; no published table has the year")
 
 
 def _sources() -> list[dict[str, Any]]:

@@ -27,8 +27,8 @@ class PublishedPoint:
         method: Name of the method in levelfield.
         label: Name of the method in figures.
         year: Year of publication.
-        value: Mean of the published numbers, in percent.
-        n: Number of published numbers.
+        value: Mean of the numbers, in percent.
+        n: How many numbers: cells of tables, or scores of own records.
     """
 
     method: str
@@ -104,6 +104,8 @@ def measured_improvements(baseline: str, points: Sequence[PublishedPoint]) -> di
         {'margin': 10.0}
     """
     (base,) = (point.value for point in points if point.method == baseline)
+    if not base > 0:
+        return {}  # nothing can be a percentage of it
     return {
         point.method: 100 * (point.value / base - 1)
         for point in points

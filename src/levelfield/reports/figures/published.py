@@ -95,7 +95,7 @@ def _traces_by_year(dataset: str, points: Sequence[PublishedPoint], color: int) 
         x=tuple(float(point.year) for point in points),
         y=tuple(point.value for point in points),
         color=color,
-        hover_texts=tuple(f"{point.label} ({point.n} published)" for point in points),
+        hover_texts=tuple(f"{point.label} (mean of {point.n})" for point in points),
     )
     return dots, Trace(dataset, tuple(by_year), tuple(by_year.values()), "line", color, hide_legend=True)
 
