@@ -32,7 +32,7 @@ def test_the_three_figures_hold_the_records(tmp_path: Path) -> None:
         "improvement-over-triplet",
     }
     bars = charts["map-at-r-cub200"].series["concatenated"]
-    assert set(bars) == {"Contrastive", "Triplet", "Margin"}  # the untrained network is no method
+    assert set(bars) == {"Contrastive", "Triplet", "Margin"}  # without the untrained network
     interval = analysis.interval("margin", "concatenated", "map_at_r")
     assert bars["Margin"].value == pytest.approx(100 * interval.mean)
     assert bars["Margin"].error == pytest.approx(100 * interval.half_width)
