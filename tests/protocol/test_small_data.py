@@ -46,6 +46,23 @@ def test_folds_with_one_class_to_validate_on_become_fewer(tiny: dict[str, Any]) 
         resolve_experiment(lf.Experiment.build(**{**asked, "batch": {"size": 8, "samples_per_class": 2}}))
 
 
+def test_a_fitted_head_has_no_more_dimensions_than_the_images_span(tiny: dict[str, Any]) -> None:
+    values = {**tiny, "head": {"size": 5000, "init": "pca"}}
+    resolved = resolve_experiment(experiment(values, adapt=True))
+    size = resolved.experiment.head.size
+    assert size < 5000 and not resolved.random_start
+    assert resolved.notes[0] == (
+        f"embeddings have {size} dimensions instead of 5000: the smallest training fold has {size + 1} "
+        "images, which span no more."
+    )
+    old = resolve_experiment(experiment(values, adapt=True), recorded=True)
+    assert old.experiment.head.size == 5000 and old.random_start  # its runs were trained with this size
+    again = resolve_experiment(resolved.experiment)
+    assert again.experiment.head == resolved.experiment.head and "dimensions" not in str(again.notes)
+    random = resolve_experiment(experiment({**values, "head": {"size": 5000}}, adapt=True))
+    assert random.experiment.head.size == 5000
+
+
 def test_a_plan_says_what_will_be_adapted(tiny: dict[str, Any], tmp_path: Path) -> None:
     assert "batches hold 4 samples per class" in plan(experiment(tiny, adapt=True), tmp_path / "out").notes[0]
 

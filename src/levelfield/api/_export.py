@@ -79,7 +79,8 @@ def export(
             f"{directory} is an archive, which has no weights; export from the directory of the run"
         )
     resolved = resolve_experiment(
-        recorded_experiment(Path(directory), root=root, plugins=plugins, device="cpu", trust=trust)
+        recorded_experiment(Path(directory), root=root, plugins=plugins, device="cpu", trust=trust),
+        recorded=True,
     )
     prepare_process(resolved.resources)
     store = Store(Path(directory))

@@ -62,8 +62,24 @@ def _show(name: str, plan: Plan) -> None:
     print(f"Disk: {end} at the end, {peak} at its peak; {free} free")
     if plan.disk_peak > plan.free:
         print("Warning: the disk has too little space")
-    for note in plan.notes:
+    for note in (*plan.notes, *_unequal_budgets({m.method: m.trials for m in plan.methods})):
         print(f"Note: {note}")
+
+
+def _unequal_budgets(trials: dict[str, int]) -> list[str]:
+    """Return a note if some methods have fewer trials than others.
+
+    Example:
+        >>> _unequal_budgets({"contrastive": 50, "pml:TripletMarginLoss": 1})
+        ['unequal budgets: pml:TripletMarginLoss has 1 trial, others have 50; give it a `space:` to search.']
+    """
+    most = max(trials.values(), default=0)
+    fewer = {method: count for method, count in trials.items() if count < most}
+    if not fewer:
+        return []
+    listed = ", ".join(f"{method} has {count} trial{'s'[: count != 1]}" for method, count in fewer.items())
+    them = "it" if len(fewer) == 1 else "them"
+    return [f"unequal budgets: {listed}, others have {most}; give {them} a `space:` to search."]
 
 
 def _format_range(low: float, high: float) -> str:

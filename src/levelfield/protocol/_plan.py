@@ -151,7 +151,7 @@ def plan(experiment: Experiment, out: str | Path | None = None) -> Plan:
     todo = sum(w.search_todo + w.confirm_todo for w in work)
     scorings = sum(w.scorings_todo for w in work)
     if scorings:
-        scorings += 1 if resolved.pretrained else reruns
+        scorings += resolved.baseline_reruns
     views = 1 + resolved.trunk.views
     feature_images = len(view.dataset) * views + view.test_images if todo else 0
     features = speed.feature * feature_images if speed else 0.0

@@ -108,7 +108,7 @@ def reproduce(
     wanted = {result.method for result in before.trained}
     kept = tuple(method for method in experiment.methods if method.name in wanted)
     experiment = experiment.model_copy(update={"methods": kept})
-    run_protocol(experiment, second, progress=progress)
+    run_protocol(experiment, second, progress=progress, recorded=True)
     after = read_comparison(second)
     return Reproduction(
         folder=second,

@@ -54,6 +54,7 @@ def run_protocol(
     search_only: bool = False,
     plan: str | Path | None = None,
     depart: str | None = None,
+    recorded: bool = False,
 ) -> Path:
     """Run an experiment (search, select, confirm) and return its directory.
 
@@ -65,10 +66,11 @@ def run_protocol(
             only helps with a shared search.
         plan: Plan file; an experiment that departs from it is refused.
         depart: Reason of departures from the plan.
+        recorded: The experiment is one of the records, which is run again as it was.
     """
     root = Path(out) if out is not None else default_directory(experiment.name)
     store = Store(root.absolute())  # workers may have another working directory
-    resolved = resolve_experiment(experiment)
+    resolved = resolve_experiment(experiment, recorded=recorded)
     planned = check_plan(resolved, store, plan, depart)
     if started_by_torchrun():
         if experiment.engine.name not in ("local", "torchrun"):
@@ -212,6 +214,7 @@ def _baseline_selection(resolved: ResolvedExperiment) -> Selection:
         head=resolved.experiment.head.model_copy(update={"normalize": True}),  # scored by cosine similarity
         transform=resolved.transform,
         seed=resolved.experiment.seed,
+        start="epoch 0" if resolved.baseline_is_epoch_0 else "features",
     )
     return Selection(method=resolved.baseline, network=network)
 

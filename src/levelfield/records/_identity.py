@@ -118,13 +118,25 @@ class RunSpec(Section):
 
 
 class NetworkIdentity(Section):
-    """Identity of the baseline: everything that the scores of a network before training depend on."""
+    """Identity of the baseline: everything that the scores of a network before training depend on.
+
+    ``start`` is "epoch 0" if it is scored as a run is before its first step, with the fitted head of each
+    fold. With "features", the features of the trunk are scored.
+    """
 
     data: DataIdentity
     trunk: TrunkIdentity
     head: HeadSpec
     transform: PluginIdentity
     seed: int
+    start: Literal["features", "epoch 0"] = "features"
+
+    @model_serializer(mode="wrap")
+    def _without_first_start(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = handler(self)
+        if values.get("start") == "features":  # identities of before keep their digest
+            del values["start"]
+        return values
 
 
 class RangeRecord(Section):

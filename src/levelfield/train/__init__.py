@@ -3,6 +3,7 @@
 from levelfield.core.devices import available_cores, choose_device
 from levelfield.train._devices import choose_loaders
 from levelfield.train._embed import embed
+from levelfield.train._head_init import initialize_head
 from levelfield.train._inputs import FeatureInputs, ImageInputs, Inputs
 from levelfield.train._loop import (
     DivergedError,
@@ -46,6 +47,7 @@ __all__ = [
     "compute_trunk_features",
     "create_inputs",
     "embed",
+    "initialize_head",
     "load_development_view",
     "load_trained_state_dict",
     "measure_speed",

@@ -71,9 +71,9 @@ def train_flow(
 
 
 def baseline_specs(resolved: ResolvedExperiment) -> list[tuple[RunSpec, ...]]:
-    """Return the specs of the baseline, rerun by rerun; a pretrained network has one rerun."""
-    reruns = 1 if resolved.pretrained else resolved.experiment.confirm.reruns
-    return [rerun_specs(resolved, resolved.methods[0], {}, rerun) for rerun in range(reruns)]
+    """Return the specs of the baseline, rerun by rerun."""
+    reruns = range(resolved.baseline_reruns)
+    return [rerun_specs(resolved, resolved.methods[0], {}, rerun) for rerun in reruns]
 
 
 def rerun_specs(

@@ -33,9 +33,11 @@ from levelfield.train import (
     compute_trunk_features,
     create_inputs,
     embed,
+    initialize_head,
     load_development_view,
     load_trained_state_dict,
     prepare_process,
+    uses_cached_features,
 )
 from levelfield.train.checkpoint import load_best_weights
 
@@ -114,6 +116,9 @@ def score_rerun(job: ScoreJob) -> None:
     elif job.resources.weights == "none":
         per_fold = [_embed_untrained(job, test, fold) for fold in range(len(job.specs))]
         concatenated_embeddings = F.normalize(torch.cat(per_fold, dim=1))
+    elif job.specs[0].head.init != "random":
+        per_fold = [_embed_start(job, test, fold) for fold in range(len(job.specs))]
+        concatenated_embeddings = F.normalize(torch.cat(per_fold, dim=1))
     else:
         per_fold, concatenated_embeddings = _embed_pretrained(job, test)
     for_gallery = gallery_arrays(concatenated_embeddings, test) if job.gallery else {}
@@ -162,6 +167,20 @@ def _embed_trained(job: ScoreJob, dataset: Dataset, fold: int, *, train: bool = 
 def _embed_untrained(job: ScoreJob, test: Dataset, fold: int) -> Tensor:
     """Return the normalized trunk features of one fold's network before its first step."""
     return _embed(build_embedder(_without_head(job.specs[fold]), job.resources), job, test, job.specs[fold])
+
+
+def _embed_start(job: ScoreJob, test: Dataset, fold: int) -> Tensor:
+    """Return embeddings by one fold's network at epoch 0, computed exactly as a run of a method starts."""
+    spec = job.specs[fold]
+    fitted = build_embedder(spec, job.resources).to(job.resources.device)
+    if not uses_cached_features(spec):
+        fitted.to(memory_format=torch.channels_last)  # as in training: the layout changes the last bits
+    view = load_development_view(spec, job.resources)
+    with closing(create_inputs(view.dataset, spec, job.resources, train=True)) as inputs:
+        initialize_head(spec, fitted, inputs, view.folds[spec.fold].train, device=job.resources.device)
+    embedder = build_embedder(spec, job.resources)
+    embedder.head.load_state_dict({name: value.cpu() for name, value in fitted.head.state_dict().items()})
+    return _embed(embedder, job, test, spec)
 
 
 def _embed_pretrained(job: ScoreJob, test: Dataset) -> tuple[list[Tensor], Tensor]:

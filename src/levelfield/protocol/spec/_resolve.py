@@ -26,6 +26,7 @@ from levelfield.methods import Method
 from levelfield.protocol.search._optimizer import LARGEST_GRID, grid_size
 from levelfield.protocol.spec._batches import fit_batches
 from levelfield.protocol.spec._folds import open_with_folds
+from levelfield.protocol.spec._head_size import fit_head_size, has_random_start
 from levelfield.protocol.spec._network import check_network
 from levelfield.protocol.spec._resolved import ResolvedExperiment, method_head, metric_source
 from levelfield.records import (
@@ -44,8 +45,11 @@ from levelfield.train import (
 SHOWN_PAIRS = 5  # pairs of files that a message lists
 
 
-def resolve_experiment(experiment: Experiment) -> ResolvedExperiment:
-    """Check the experiment against the registries and the data, and return it ready to run."""
+def resolve_experiment(experiment: Experiment, *, recorded: bool = False) -> ResolvedExperiment:
+    """Check the experiment against the registries and the data, and return it ready to run.
+
+    An experiment that is ``recorded`` keeps its embedding size: its runs were trained with it.
+    """
     load_entry_points()  # part of the identity, whether or not a name of theirs is used
     plugins = [PluginFile(path, _load_plugin(path)) for path in experiment.plugins]
     _check_names(experiment)
@@ -62,6 +66,7 @@ def resolve_experiment(experiment: Experiment) -> ResolvedExperiment:
                 "its ranges with `space:`, or choose another search.sampler"
             )
     experiment, view, fold_notes = open_with_folds(experiment, _open_view)
+    experiment, size_notes = (experiment, []) if recorded else fit_head_size(experiment, view)
     shared_notes = _check_shared_images(experiment, view)
     resolved_methods, batch_notes = fit_batches(resolved_methods, experiment.batch, view)
     resolved = ResolvedExperiment(
@@ -92,7 +97,8 @@ def resolve_experiment(experiment: Experiment) -> ResolvedExperiment:
         num_folds=len(view.folds),
         split_description=view.description,
         leaky=view.leaky,
-        notes=(*fold_notes, *batch_notes, *shared_notes),
+        notes=(*fold_notes, *size_notes, *batch_notes, *shared_notes),
+        random_start=has_random_start(experiment.head, view),
     )
     check_network(resolved)
     return resolved

@@ -33,6 +33,7 @@ class ResolvedExperiment:
         split_description: The split in words.
         leaky: True if search and selection use the test set on purpose.
         notes: Adaptations to the data, one sentence each.
+        random_start: True if a fitted head has directions that are drawn from the seed.
         repeat: Number of the search, from 0 to ``search.repeats`` - 1; each has its own seeds.
     """
 
@@ -49,12 +50,26 @@ class ResolvedExperiment:
     split_description: str
     leaky: bool
     notes: tuple[str, ...] = ()
+    random_start: bool = False
     repeat: int = 0
 
     @property
     def pretrained(self) -> bool:
-        """True if the trunk has pretrained weights; the baseline is then a single network."""
+        """True if the trunk has pretrained weights."""
         return self.trunk.weights != "none"
+
+    @property
+    def baseline_is_epoch_0(self) -> bool:
+        """True if the baseline is scored as a run is before its first step; else its trunk's features are.
+
+        A random head would only lose information, so the baseline of random heads has none.
+        """
+        return self.pretrained and self.experiment.head.init != "random"
+
+    @property
+    def baseline_reruns(self) -> int:
+        """Number of networks of the baseline: one, unless the network before training depends on the seed."""
+        return self.experiment.confirm.reruns if self.random_start or not self.pretrained else 1
 
     @property
     def baseline(self) -> str:
