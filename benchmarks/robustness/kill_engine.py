@@ -139,7 +139,7 @@ def main() -> None:
         moments = [chance.uniform(0, LAST_KILL * end) for _ in range(options.kills)]
         hits = run_with_kills(file, folder / "disturbed", moments, chance)
         expected, found = (records_of(folder / each) for each in ("undisturbed", "disturbed"))
-        different = differences(_but_the_ledger(expected), _but_the_ledger(found))
+        different = differences(without_ledger(expected), without_ledger(found))
         left_over = [file.name for file in (folder / "disturbed").rglob("state.pt")]
         runs = len(finished_runs(folder / "disturbed"))
     if different or left_over:
@@ -150,7 +150,7 @@ def main() -> None:
     )
 
 
-def _but_the_ledger(records: dict[str, bytes]) -> dict[str, bytes]:
+def without_ledger(records: dict[str, bytes]) -> dict[str, bytes]:
     """The ledger tells of interruptions: each restart opens the test set again, and says so."""
     return {name: content for name, content in records.items() if name != "ledger.jsonl"}
 

@@ -57,6 +57,22 @@ def end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+def end_when_orphaned(*, every: float = 0.5) -> None:
+    """Exit this process when the process that started it has ended, whatever kind of process that was.
+
+    Args:
+        every: Seconds between two looks.
+    """
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(every)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 class Watchdog:
     """Thread that calls ``report`` with the seconds since the last :meth:`reset`, once per ``patience``.
 

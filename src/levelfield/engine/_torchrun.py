@@ -10,11 +10,15 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import timedelta
 
-from levelfield.core.errors import UsageError
+from levelfield.core.errors import RunError, UsageError
+from levelfield.core.processes import end_when_orphaned
 from levelfield.engine._engine import Engine, ProgressReport, Task, TaskResult, register
 from levelfield.engine._execute import execute_task
 from levelfield.engine._inline import InlineEngine
+
+MEETING_SECONDS = 60.0  # torchrun opens the meeting point before it starts a rank, so it answers at once
 
 
 def started_by_torchrun() -> bool:
@@ -59,13 +63,14 @@ class TorchrunEngine:
 
         if torch.cuda.is_available():
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-        dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
-        try:
-            yield self
-        finally:
-            if is_rank_zero():
-                dist.broadcast_object_list([None], src=0)
-            dist.destroy_process_group()
+        end_when_orphaned()
+        _join_group("nccl" if torch.cuda.is_available() else "gloo")
+        # After an error the other ranks may be in the middle of a run, where a message would mix with its
+        # tensors. This process then just ends, and torchrun ends the others.
+        yield self
+        if is_rank_zero():
+            dist.broadcast_object_list([None], src=0)
+        dist.destroy_process_group()
 
     def submit(self, task: Task) -> None:
         """See :class:`levelfield.engine.Engine`; on rank zero."""
@@ -77,9 +82,14 @@ class TorchrunEngine:
 
         task = self._tasks.popleft()
         name = getattr(task.function, "__qualname__", "")
-        if name in self._collective:
+        if name not in self._collective:
+            return [execute_task(task.number, task.function, task.job)]
+        with _one_line_for_a_lost_rank():
             dist.broadcast_object_list([(name, task.job)], src=0)
-        return [execute_task(task.number, task.function, task.job)]
+        result = execute_task(task.number, task.function, task.job)
+        if _is_lost_rank(result.error):
+            result = TaskResult(task.number, error=_lost_rank_error(), seconds=result.seconds)
+        return [result]
 
     def follow(self) -> None:
         """Execute the collective tasks of rank zero on another rank, until rank zero stops."""
@@ -87,8 +97,51 @@ class TorchrunEngine:
 
         while True:
             message: list[tuple[str, object] | None] = [None]
-            dist.broadcast_object_list(message, src=0)
-            if message[0] is None:
-                return
-            name, job = message[0]
-            self._collective[name](job)
+            with _one_line_for_a_lost_rank():
+                dist.broadcast_object_list(message, src=0)
+                if message[0] is None:
+                    return
+                name, job = message[0]
+                self._collective[name](job)
+
+
+def _join_group(backend: str) -> None:
+    """Join the process group of torchrun; end in one line if torchrun is gone.
+
+    PyTorch would try to reach a killed torchrun for half an hour.
+    """
+    import torch.distributed as dist
+    from torch.distributed.rendezvous import rendezvous
+
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":  # rank zero may start much later
+        dist.init_process_group(backend)
+        return
+    try:
+        store, rank, size = next(rendezvous("env://", timeout=timedelta(seconds=MEETING_SECONDS)))
+    except dist.DistError as error:
+        raise RunError("torchrun has ended; give the same command again: it continues") from error
+    store.set_timeout(dist.default_pg_timeout)  # other ranks may start later
+    dist.init_process_group(backend, store=store, rank=rank, world_size=size)
+
+
+@contextmanager
+def _one_line_for_a_lost_rank() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        if _is_lost_rank(error):
+            raise _lost_rank_error() from error
+        raise
+
+
+def _is_lost_rank(error: BaseException | None) -> bool:
+    """Return True for the error of a collective operation whose other process has ended."""
+    texts = ("connection closed by peer", "connection reset by peer", "broken pipe", "gloo/transport")
+    return isinstance(error, RuntimeError) and any(text in str(error).lower() for text in texts)
+
+
+def _lost_rank_error() -> RunError:
+    return RunError(
+        "another process of torchrun has ended; its message, if it had one, is above. Give the same command "
+        "again: it continues"
+    )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -15,6 +14,7 @@ from levelfield.core.errors import RunError, UsageError
 from levelfield.retrieval.embedders import ModelCard
 from levelfield.retrieval.index._catalog import IndexedImage, NewImage
 from levelfield.retrieval.index._conditions import COLUMNS, common_root, select_rows
+from levelfield.retrieval.index._database import Database
 from levelfield.retrieval.index._filters import LABEL, Condition, as_number
 from levelfield.retrieval.index._sources import absolute_path
 from levelfield.retrieval.index._store import Progress
@@ -58,12 +58,11 @@ class PostgresIndex:
     def __init__(self, address: str, *, model: ModelCard | None = None, effort: int = 100) -> None:
         self.address, table = _split(address)
         self._table = table
-        self._connection = _connect(self.address)
+        self._database = Database(self.address)
         self._effort = effort
-        with _one_line_errors():
-            if model is not None:
-                self._set_up(model)
-            self.model = self._read_model()
+        if model is not None:
+            self._set_up(model)
+        self.model = self._read_model()
 
     def __len__(self) -> int:
         return int(self._rows("select count(*) from {table}")[0][0])
@@ -81,14 +80,18 @@ class PostgresIndex:
             (image.content, image.name, image.label, _text(vector))
             for image, vector in zip(images, vectors, strict=True)
         ]
-        with _one_line_errors(), self._connection.transaction(), self._connection.cursor() as cursor:
-            cursor.executemany(
-                self._sql(
-                    "insert into {table} (content, name, label, vector) values (%s, %s, %s, %s) "
-                    "on conflict (content) do nothing"
-                ),
-                values,
-            )
+
+        def insert(connection: Any) -> None:
+            with connection.transaction(), connection.cursor() as cursor:
+                cursor.executemany(
+                    self._sql(
+                        "insert into {table} (content, name, label, vector) values (%s, %s, %s, %s) "
+                        "on conflict (content) do nothing"
+                    ),
+                    values,
+                )
+
+        self._database.call(insert)
 
     def rename(self, row: int, *, name: str, label: str) -> None:
         """Set the name and label of an image whose file moved."""
@@ -121,7 +124,8 @@ class PostgresIndex:
 
     def finish(self, progress: Progress = lambda done, total: None) -> None:
         """Build the graph index; the database keeps it up to date afterwards."""
-        self._run("create index if not exists {table}_graph on {table} using hnsw (vector vector_ip_ops)")
+        query = "create index if not exists {table}_graph on {table} using hnsw (vector vector_ip_ops)"
+        self._database.call(lambda connection: connection.execute(self._sql(query)), limited=False)
 
     def nearest(self, queries: Floats, count: int, *, among: Rows | None = None) -> tuple[Rows, Floats]:
         """Return the rows most similar to each query (unit vectors, Q x D) and their similarities, Q x k.
@@ -180,15 +184,19 @@ class PostgresIndex:
         cells = [(row, key, value) for row, found in values.items() for key, value in found.items()]
         lines = [(row, key, value, as_number(value)) for row, key, value in cells if key != LABEL]
         labels = [(value, row) for row, key, value in cells if key == LABEL]
-        with _one_line_errors(), self._connection.transaction(), self._connection.cursor() as cursor:
-            cursor.executemany(self._sql("update {table} set label = %s where row = %s"), labels)
-            cursor.executemany(
-                self._sql(
-                    "insert into {table}_metadata values (%s, %s, %s, %s) on conflict (row, key) "
-                    "do update set value = excluded.value, number = excluded.number"
-                ),
-                lines,
-            )
+
+        def update(connection: Any) -> None:
+            with connection.transaction(), connection.cursor() as cursor:
+                cursor.executemany(self._sql("update {table} set label = %s where row = %s"), labels)
+                cursor.executemany(
+                    self._sql(
+                        "insert into {table}_metadata values (%s, %s, %s, %s) on conflict (row, key) "
+                        "do update set value = excluded.value, number = excluded.number"
+                    ),
+                    lines,
+                )
+
+        self._database.call(update)
 
     def find_by_name(self, names: Sequence[str]) -> dict[str, int]:
         """Return the rows of the images with these names."""
@@ -215,7 +223,7 @@ class PostgresIndex:
 
     def close(self) -> None:
         """Close the connection."""
-        self._connection.close()
+        self._database.close()
 
     def _search(self, query: str, count: int, among: Rows | None) -> list[tuple[int, float]]:
         if among is not None:
@@ -227,14 +235,18 @@ class PostgresIndex:
             )
         # The graph returns at most ef_search rows, limited to 1,000 by pgvector; larger searches are exact.
         effort = min(1000, max(self._effort, count))
-        with _one_line_errors(), self._connection.transaction():
-            if count > effort:
-                self._connection.execute("set local enable_indexscan = off")
-            self._connection.execute(f"set local hnsw.ef_search = {effort}")
-            return self._rows(
-                "select row, vector <#> %s::vector as distance from {table} order by distance limit %s",
-                (query, count),
-            )
+
+        def search(connection: Any) -> list[tuple[int, float]]:
+            with connection.transaction():
+                if count > effort:
+                    connection.execute("set local enable_indexscan = off")
+                connection.execute(f"set local hnsw.ef_search = {effort}")
+                nearest = (
+                    "select row, vector <#> %s::vector as distance from {table} order by distance limit %s"
+                )
+                return list(connection.execute(self._sql(nearest), (query, count)).fetchall())
+
+        return self._database.call(search)
 
     def _set_up(self, model: ModelCard) -> None:
         if model.size > MAX_SIZE:
@@ -242,15 +254,19 @@ class PostgresIndex:
                 f"pgvector indexes vectors of size {MAX_SIZE} at most, the model's have size {model.size}; "
                 "reduce it by whitening, or use an index directory"
             )
-        with self._connection.transaction():
-            # Lock: concurrent creation of the same tables fails.
-            self._connection.execute("select pg_advisory_xact_lock(hashtext(%s))", (self._table,))
-            for statement in SETUP:
-                self._connection.execute(self._sql(statement.replace("{size}", str(model.size))))
-            self._connection.execute(
-                self._sql("insert into {table}_card values (0, %s) on conflict do nothing"),
-                (model.model_dump_json(),),
-            )
+
+        def create(connection: Any) -> None:
+            with connection.transaction():
+                # Lock: concurrent creation of the same tables fails.
+                connection.execute("select pg_advisory_xact_lock(hashtext(%s))", (self._table,))
+                for statement in SETUP:
+                    connection.execute(self._sql(statement.replace("{size}", str(model.size))))
+                connection.execute(
+                    self._sql("insert into {table}_card values (0, %s) on conflict do nothing"),
+                    (model.model_dump_json(),),
+                )
+
+        self._database.call(create)
 
     def _read_model(self) -> ModelCard:
         if not self._rows("select to_regclass(%s) is not null", (f"{self._table}_card",))[0][0]:
@@ -264,12 +280,12 @@ class PostgresIndex:
             ) from error
 
     def _rows(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        with _one_line_errors():
-            return list(self._connection.execute(self._sql(query), values).fetchall())
+        text = self._sql(query)
+        return self._database.call(lambda connection: list(connection.execute(text, values).fetchall()))
 
     def _run(self, query: str, values: tuple[Any, ...] = ()) -> int:
-        with _one_line_errors():
-            return int(self._connection.execute(self._sql(query), values).rowcount)
+        text = self._sql(query)
+        return self._database.call(lambda connection: int(connection.execute(text, values).rowcount))
 
     def _sql(self, text: str) -> str:
         # The table name was checked to be a plain word; all other values are query parameters.
@@ -289,39 +305,6 @@ def _split(address: str) -> tuple[str, str]:
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,40}", table):
         raise UsageError(f'"{table}" is not a valid table name; use lowercase letters, digits and _')
     return base + ("?" + urlencode(options, safe="/", quote_via=quote) if options else ""), table
-
-
-def _connect(address: str) -> Any:
-    try:
-        import psycopg
-    except ImportError as error:
-        raise UsageError(
-            "an index in PostgreSQL needs psycopg; run pip install 'levelfield[postgres]'"
-        ) from error
-    try:
-        return psycopg.connect(address, autocommit=True)
-    except (psycopg.Error, UnicodeError) as error:  # a name that no host can have
-        raise RunError(
-            f"cannot reach the database ({_first_line(error)}); check the address and that the server runs"
-        ) from error
-
-
-@contextmanager
-def _one_line_errors() -> Iterator[None]:
-    """Turn database errors into a RunError of one line."""
-    import psycopg
-
-    try:
-        yield
-    except psycopg.Error as error:
-        raise RunError(
-            f"the database refused ({_first_line(error)}); fix it and run the same command again: committed "
-            "work is kept"
-        ) from error
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _text(vector: Floats) -> str:
