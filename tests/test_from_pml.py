@@ -99,3 +99,31 @@ def test_their_tuples_are_ours() -> None:
     ours = lf.losses.create("triplet", margin=0.3)
     theirs = losses.TripletMarginLoss(margin=0.3)
     torch.testing.assert_close(ours(x, labels, chosen), theirs(x, labels, chosen))
+
+
+BASES = {"BaseMetricLossFunction", "BaseLossWrapper", "GenericPairLoss", "EmbeddingRegularizerMixin"}
+BASES |= {"WeightRegularizerMixin", "BaseMiner", "BaseSampler"}
+OWN = {
+    "CrossBatchMemory": lf.samplers.CrossBatchMemory,
+    "MultipleLosses": lf.losses.WeightedSum,
+    "SelfSupervisedLoss": lf.losses.SelfSupervised,
+    "EmbeddingsAlreadyPackagedAsTriplets": lf.samplers.GivenTriplets,
+    "MPerClassSampler": lf.samplers.MPerClass,
+    "HierarchicalSampler": lf.samplers.Hierarchical,
+    "FixedSetOfTriplets": lf.samplers.GivenTriplets,
+    "TuplesToWeightsSampler": lf.samplers.Weighted,
+}
+
+
+@pytest.mark.parametrize("module", ["losses", "miners", "samplers"])
+def test_every_class_works_here(module: str) -> None:
+    """A class is in the bridge, or one of ours does what it does; only base classes have no counterpart."""
+    source = importlib.import_module(f"pytorch_metric_learning.{module}")
+    registries = {"losses": lf.losses.registry, "miners": lf.miners.registry}
+    for name in sorted(name for name, found in vars(source).items() if inspect.isclass(found)):
+        if name in BASES:
+            continue
+        if name in OWN:
+            assert f"`{OWN[name].__name__}`" in PAGE, name
+            continue
+        assert registries[module][f"pml:{name}"].card.name == f"pml:{name}"

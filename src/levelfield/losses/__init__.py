@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from levelfield.losses.ranked_list import RankedList
     from levelfield.losses.recall_at_k import RecallAtK
     from levelfield.losses.roadmap import Roadmap
+    from levelfield.losses.self_supervised import SelfSupervised
     from levelfield.losses.siglip import SigLIP
     from levelfield.losses.smooth_ap import SmoothAP
     from levelfield.losses.snr_contrastive import SNRContrastive
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from levelfield.losses.soft_triple import SoftTriple
     from levelfield.losses.sphereface import SphereFace
     from levelfield.losses.subcenter_arcface import SubcenterArcFace
+    from levelfield.losses.sum import WeightedSum
     from levelfield.losses.supcon import SupCon
     from levelfield.losses.triplet import Triplet
     from levelfield.losses.tuplet_margin import TupletMargin
@@ -110,6 +112,7 @@ __all__ = [
     "Roadmap",
     "SNRContrastive",
     "SNRTriplet",
+    "SelfSupervised",
     "SigLIP",
     "SmoothAP",
     "SoftTriple",
@@ -118,6 +121,7 @@ __all__ = [
     "SupCon",
     "Triplet",
     "TupletMargin",
+    "WeightedSum",
     "accepts_extra_classes",
     "create",
     "has_proxies",
@@ -201,6 +205,7 @@ __getattr__, __dir__ = lazy_exports(
         "levelfield.losses.recall_at_k": ("RecallAtK",),
         "levelfield.losses.regularizers": ("regularizers",),
         "levelfield.losses.roadmap": ("Roadmap",),
+        "levelfield.losses.self_supervised": ("SelfSupervised",),
         "levelfield.losses.siglip": ("SigLIP",),
         "levelfield.losses.smooth_ap": ("SmoothAP",),
         "levelfield.losses.snr_contrastive": ("SNRContrastive",),
@@ -208,6 +213,7 @@ __getattr__, __dir__ = lazy_exports(
         "levelfield.losses.soft_triple": ("SoftTriple",),
         "levelfield.losses.sphereface": ("SphereFace",),
         "levelfield.losses.subcenter_arcface": ("SubcenterArcFace",),
+        "levelfield.losses.sum": ("WeightedSum",),
         "levelfield.losses.supcon": ("SupCon",),
         "levelfield.losses.synthesis": ("synthesis",),
         "levelfield.losses.triplet": ("Triplet",),

@@ -24,10 +24,8 @@ from levelfield.miners.pml_bridge import (
     to_pml,
 )
 
-REFUSED = {
-    "GenericPairLoss": "is a base class",
-    "VICRegLoss": "compares two views of each sample, not labels",
-}
+REFUSED = {"GenericPairLoss": "is a base class"}
+OF_VIEWS = {"VICRegLoss"}  # takes two views of each sample; here, two samples of each class
 SIZE_NAMES = {"P2SGradLoss": "descriptors_dim", "ManifoldLoss": "l"}
 CLASS_NAMES = {"ManifoldLoss": "K"}  # a proxy for each class; there, for each of K random groups
 
@@ -69,6 +67,12 @@ class PMLLoss(nn.Module):
 
     def _call(self, vectors: Tensor, labels: Tensor, tuples: MinedTuples | None) -> Tensor:
         value: Tensor
+        if type(self.loss).__name__ in OF_VIEWS:
+            one, two = pair_views(labels)
+            if len(one) < 2:  # one pair has no variance
+                return (vectors * 0.0).sum()
+            value = self.loss(vectors[one], ref_emb=vectors[two])
+            return value
         if type(self.loss).__name__ in CLASS_NAMES:  # takes groups instead of labels
             value = self.loss(vectors, indices_tuple=labels)
             return value
@@ -81,6 +85,23 @@ class PMLLoss(nn.Module):
                 f"pml:{type(self.loss).__name__} gives DivisorReducer no divisor; choose another reducer"
             ) from error
         return value
+
+
+def pair_views(labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the rows of pairs of one class: first and second sample, third and fourth, and so on.
+
+    A sample that is left over has no partner and is left out.
+
+    Example:
+        >>> pair_views(torch.tensor([5, 7, 5, 7, 5]))
+        (tensor([0, 1]), tensor([2, 3]))
+    """
+    order = labels.argsort(stable=True)
+    _, counts = torch.unique(labels, return_counts=True)
+    place = torch.arange(len(labels), device=labels.device)
+    place = place - (counts.cumsum(0) - counts).repeat_interleave(counts)
+    first = ((place % 2 == 0) & (place + 1 < counts.repeat_interleave(counts))).nonzero().squeeze(1)
+    return order[first], order[first + 1]
 
 
 @registry.family("pml")
@@ -115,6 +136,7 @@ def find_pml_loss(name: str) -> RegistryEntry[LossCard]:
             name=f"pml:{name}",
             summary=f"{name} of pytorch-metric-learning.",
             kind="classification" if classifies else "embedding",
+            embedding="raw" if name in OF_VIEWS else "unit",
             tuples=_tuples(found),
             own_lr=classifies or "learn_beta" in parameters,
         ),

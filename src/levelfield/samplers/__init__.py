@@ -21,11 +21,14 @@ if TYPE_CHECKING:
     from levelfield.samplers.ddm import DistanceDistributionMatching
     from levelfield.samplers.frd import FrechetMatching
     from levelfield.samplers.gc import GreedyCoreset
+    from levelfield.samplers.given import GivenPairs, GivenTriplets
+    from levelfield.samplers.hierarchical import Hierarchical
     from levelfield.samplers.htl import AnchorNeighbor
     from levelfield.samplers.memory_bank import MemoryBank
     from levelfield.samplers.random import Random
     from levelfield.samplers.spc import SamplesPerClass
     from levelfield.samplers.spc_r import RandomWithPositive
+    from levelfield.samplers.weighted import Weighted
 
 __all__ = [
     "AnchorNeighbor",
@@ -34,13 +37,17 @@ __all__ = [
     "CrossBatchMemory",
     "DistanceDistributionMatching",
     "FrechetMatching",
+    "GivenPairs",
+    "GivenTriplets",
     "GreedyCoreset",
+    "Hierarchical",
     "MPerClass",
     "MemoryBank",
     "Random",
     "RandomWithPositive",
     "SamplerCard",
     "SamplesPerClass",
+    "Weighted",
     "create",
     "register",
     "registry",
@@ -58,11 +65,14 @@ __getattr__, __dir__ = lazy_exports(
         "levelfield.samplers.ddm": ("DistanceDistributionMatching",),
         "levelfield.samplers.frd": ("FrechetMatching",),
         "levelfield.samplers.gc": ("GreedyCoreset",),
+        "levelfield.samplers.given": ("GivenPairs", "GivenTriplets"),
+        "levelfield.samplers.hierarchical": ("Hierarchical",),
         "levelfield.samplers.htl": ("AnchorNeighbor",),
         "levelfield.samplers.memory_bank": ("MemoryBank",),
         "levelfield.samplers.random": ("Random",),
         "levelfield.samplers.spc": ("SamplesPerClass",),
         "levelfield.samplers.spc_r": ("RandomWithPositive",),
+        "levelfield.samplers.weighted": ("Weighted",),
     },
 )
 

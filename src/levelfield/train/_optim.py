@@ -67,7 +67,7 @@ def loss_parameter_groups(loss: nn.Module, loss_lr: float) -> list[ParameterGrou
     """Return the trainable parameters of a loss with their rates; one rate if it is not a levelfield loss."""
     rates = (
         loss.parameters_with_lr(loss_lr)
-        if isinstance(loss, losses.Loss)
+        if isinstance(loss, losses.Loss | losses.WeightedSum)
         else [(list(loss.parameters()), loss_lr)]
     )
     return [
