@@ -19,7 +19,7 @@ from levelfield.samplers.htl import class_distances, neighborhoods
 from levelfield.samplers.memory_bank import MemoryBank
 
 tensor = torch.from_numpy
-EMBEDDED = ["ddm", "frd", "gc", "htl"]
+EMBEDDED = ["ddm", "frd", "gc", "htl", "neighbor_lists"]
 
 
 def cloud(points, dimensions, seed=0):
@@ -32,7 +32,7 @@ def cloud(points, dimensions, seed=0):
 
 def candidates(name, count):
     """Return the size of the candidate set, for samplers that have one."""
-    return {} if name == "htl" else {"candidate_set": count}
+    return {} if name in ("htl", "neighbor_lists") else {"candidate_set": count}
 
 
 def full_bank(points):

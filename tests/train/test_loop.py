@@ -24,6 +24,17 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "mined": {"method": {"name": "x", "loss": "triplet", "miner": "distance_weighted"}},
     "rho": {"method": {"name": "r_margin"}},
     "mixup": {"method": {"name": "x", "loss": "triplet", "set": {"mixup.alpha": 2.0}}},
+    "mixup in layers": {
+        "method": {"name": "x", "loss": "triplet", "set": {"mixup.alpha": 2.0, "mixup.layers": "0,2"}}
+    },
+    "lists of negatives": {
+        "method": {
+            "name": "x",
+            "loss": "triplet",
+            "sampler": "neighbor_lists",
+            "set": {"sampler.every": 2, "sampler.neighbors": 5, "sampler.negatives": 1},
+        }
+    },
     "memory": {
         "method": {"name": "x", "loss": "contrastive", "set": {"memory.capacity": 32, "memory.start": 2}}
     },

@@ -55,6 +55,8 @@ def _find_conflicts(method: Method, samples_per_class: int) -> list[str]:
         found.append(
             f"cross-batch memory needs a loss of pairs, but {method.loss} is not one; remove memory.capacity"
         )
+    if not mixup and "mixup.layers" in {*method.fixed, *method.space}:
+        found.append("mixup.layers is set, but not mixup.alpha; set mixup.alpha too")
     if mixup and (memory or sampler.card.needs_bank):
         found.append(
             "mixup cannot be combined with a cross-batch memory or a sampler that needs a memory bank; "

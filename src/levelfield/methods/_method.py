@@ -20,6 +20,7 @@ LOSS_LR = "loss_lr"
 LOSS_LR_RANGE = Float(1e-6, 1.0, log=True)
 ADDITIONS: Mapping[str, Any] = {
     "mixup.alpha": Positive,
+    "mixup.layers": Annotated[str, Field(min_length=1, max_length=1000)],
     "memory.capacity": Annotated[int, Field(ge=1, le=10_000_000)],
     "memory.start": Annotated[int, Field(ge=0)],
     "s2sd.weight": Positive,
@@ -37,9 +38,9 @@ class Method:
 
     Hyperparameters have flat names: the options of the loss (``margin``), ``miner.NAME``, ``sampler.NAME``,
     and ``loss_lr`` for the learning rate of the loss's parameters. Optional additions are off unless they
-    are set or searched: ``mixup.alpha``, ``memory.capacity``, ``memory.start``, ``s2sd.weight`` (with
-    options ``s2sd.OPTION``), ``regularizer.NAME`` (a weight, with options ``regularizer.NAME.OPTION``) and
-    ``synthesis.NAME`` (an amount, with options ``synthesis.NAME.OPTION``).
+    are set or searched: ``mixup.alpha``, ``mixup.layers``, ``memory.capacity``, ``memory.start``,
+    ``s2sd.weight`` (with options ``s2sd.OPTION``), ``regularizer.NAME`` (a weight, with options
+    ``regularizer.NAME.OPTION``) and ``synthesis.NAME`` (an amount, with options ``synthesis.NAME.OPTION``).
 
     Attributes:
         name: Name in reports.

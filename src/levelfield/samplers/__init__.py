@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from levelfield.samplers.hierarchical import Hierarchical
     from levelfield.samplers.htl import AnchorNeighbor
     from levelfield.samplers.memory_bank import MemoryBank
+    from levelfield.samplers.neighbor_lists import NeighborLists
     from levelfield.samplers.random import Random
     from levelfield.samplers.spc import SamplesPerClass
     from levelfield.samplers.spc_r import RandomWithPositive
@@ -43,6 +44,7 @@ __all__ = [
     "Hierarchical",
     "MPerClass",
     "MemoryBank",
+    "NeighborLists",
     "Random",
     "RandomWithPositive",
     "SamplerCard",
@@ -69,6 +71,7 @@ __getattr__, __dir__ = lazy_exports(
         "levelfield.samplers.hierarchical": ("Hierarchical",),
         "levelfield.samplers.htl": ("AnchorNeighbor",),
         "levelfield.samplers.memory_bank": ("MemoryBank",),
+        "levelfield.samplers.neighbor_lists": ("NeighborLists",),
         "levelfield.samplers.random": ("Random",),
         "levelfield.samplers.spc": ("SamplesPerClass",),
         "levelfield.samplers.spc_r": ("RandomWithPositive",),

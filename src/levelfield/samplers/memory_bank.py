@@ -37,6 +37,7 @@ class MemoryBank:
         self.momentum = momentum
         self.embeddings = torch.zeros(samples, size)
         self.known = torch.zeros(samples, dtype=torch.bool)
+        self.frozen: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.known)
@@ -61,14 +62,20 @@ class MemoryBank:
         self.embeddings[target] = new
         self.known[target] = True
 
+    def freeze(self) -> None:
+        """Keep a copy of the present embeddings as ``frozen``, which updates do not change."""
+        self.frozen = self.embeddings.clone()
+
     def state_dict(self) -> dict[str, Tensor]:
         """Return the content of the bank, for a resumed run."""
-        return {"embeddings": self.embeddings, "known": self.known}
+        state = {"embeddings": self.embeddings, "known": self.known}
+        return state if self.frozen is None else state | {"frozen": self.frozen}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Restore the content that :meth:`state_dict` returned."""
         self.embeddings.copy_(state["embeddings"])
         self.known.copy_(state["known"])
+        self.frozen = state["frozen"].clone() if "frozen" in state else None
 
 
 def _blend(old: Tensor, new: Tensor, kept: Tensor) -> Tensor:

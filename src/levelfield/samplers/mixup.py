@@ -76,9 +76,19 @@ def mix_batch(
         >>> mixed.features.sum(dim=1).tolist()
         [1.0, 1.0]
     """
+    partner, weight = draw_mixing(len(labels), alpha=alpha, generator=generator)
+    blend = weight * features + (1 - weight) * features[partner.to(features.device)]
+    return MixedBatch(blend, labels, labels[partner.to(labels.device)], weight)
+
+
+def draw_mixing(count: int, *, alpha: float, generator: torch.Generator) -> tuple[Tensor, float]:
+    """Return the partner of each of ``count`` samples, (count,) on the CPU, and the weight of the samples.
+
+    Example:
+        >>> draw_mixing(2, alpha=2.0, generator=torch.Generator())[0]
+        tensor([1, 0])
+    """
     if not alpha > 0:
         raise UsageError(f"mixup: alpha must be above 0, got {alpha}")
-    partner = random_derangement(len(labels), generator=generator).to(labels.device)
-    weight = sample_beta(alpha, alpha, generator=generator)
-    blend = weight * features + (1 - weight) * features[partner.to(features.device)]
-    return MixedBatch(blend, labels, labels[partner], weight)
+    partner = random_derangement(count, generator=generator)
+    return partner, sample_beta(alpha, alpha, generator=generator)

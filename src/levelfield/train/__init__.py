@@ -5,6 +5,7 @@ from levelfield.train._devices import choose_loaders
 from levelfield.train._embed import embed
 from levelfield.train._head_init import initialize_head
 from levelfield.train._inputs import FeatureInputs, ImageInputs, Inputs
+from levelfield.train._layer_mixing import find_layers
 from levelfield.train._loop import (
     DivergedError,
     FoldData,
@@ -47,6 +48,7 @@ __all__ = [
     "compute_trunk_features",
     "create_inputs",
     "embed",
+    "find_layers",
     "initialize_head",
     "load_development_view",
     "load_trained_state_dict",

@@ -1,6 +1,7 @@
 """Training objective: the loss on mined tuples, with the optional parts of a method.
 
-Hyperparameters add the parts. ``mixup.alpha`` mixes samples before the head. ``memory.capacity`` compares the
+Hyperparameters add the parts. ``mixup.alpha`` mixes samples before the head, or after a random one of the
+trunk's layers that ``mixup.layers`` names. ``memory.capacity`` compares the
 batch with past batches, from step ``memory.start`` on. ``regularizer.NAME`` is the weight of a regularizer,
 ``regularizer.NAME.OPTION`` one of its options. ``synthesis.NAME`` adds synthetic samples. ``s2sd.weight``
 adds branches for self-distillation.
@@ -23,7 +24,8 @@ from levelfield.methods import part_options, selected_regularizers, selected_syn
 from levelfield.models import Embedder
 from levelfield.records import RunSpec
 from levelfield.samplers.cross_batch import CrossBatchMemory
-from levelfield.samplers.mixup import mix_batch
+from levelfield.samplers.mixup import MixedBatch, mix_batch
+from levelfield.train._layer_mixing import LayerMixing
 from levelfield.train._optim import ParameterGroup, loss_parameter_groups
 from levelfield.train._regularizers import WeightedRegularizer
 from levelfield.train._s2sd import S2SDBranches, S2SDOptions
@@ -47,6 +49,8 @@ class Objective(nn.Module):
         self.miner = _create_miner(spec)
         mixup, memory = part_options(options, "mixup"), part_options(options, "memory")
         self._mixup_alpha = float(mixup["alpha"]) if "alpha" in mixup else None
+        self._mixup_layers = str(mixup.get("layers", ""))
+        self._layer_mixing: LayerMixing | None = None
         self._mixing = torch.Generator()
         self._memory_start = int(memory.get("start", 0))
         capacity = int(memory.get("capacity", 0))
@@ -112,8 +116,7 @@ class Objective(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         self._steps += 1
         if self._mixup_alpha is not None:
-            features = inputs if self._frozen else embedder.features(inputs)
-            mixed = mix_batch(features, labels, alpha=self._mixup_alpha, generator=self._mixing)
+            mixed = self._mix(embedder, inputs, labels, alpha=self._mixup_alpha)
             embeddings = embedder.project(mixed.features)
             value = mixed.loss(lambda entry: self._compute_loss(*gather(embeddings, entry)))
         elif self.branches is not None:
@@ -139,6 +142,14 @@ class Objective(nn.Module):
         for term in self.regularizers:
             value = value + term(embeddings, labels, getattr(self.loss, "weights", None))
         return value, embeddings
+
+    def _mix(self, embedder: Embedder, inputs: Tensor, labels: Tensor, *, alpha: float) -> MixedBatch:
+        if not self._mixup_layers:
+            features = inputs if self._frozen else embedder.features(inputs)
+            return mix_batch(features, labels, alpha=alpha, generator=self._mixing)
+        if self._layer_mixing is None:
+            self._layer_mixing = LayerMixing(embedder.trunk, self._mixup_layers)
+        return self._layer_mixing.mix(embedder, inputs, labels, alpha=alpha, generator=self._mixing)
 
     def _compute_loss(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         _check_finite(embeddings)

@@ -10,9 +10,10 @@ from levelfield import models
 from levelfield.config import Plugin
 from levelfield.core.errors import UsageError
 from levelfield.core.seeds import torch_generator
+from levelfield.core.space import range_values
 from levelfield.data import transforms
 from levelfield.protocol.spec._resolved import ResolvedExperiment
-from levelfield.train import Resources, build_embedder
+from levelfield.train import Resources, build_embedder, find_layers
 
 
 def check_network(resolved: ResolvedExperiment) -> None:
@@ -30,6 +31,7 @@ def check_network(resolved: ResolvedExperiment) -> None:
                 f"training.chunk cannot be used with {addition.partition('.')[0]}, which method "
                 f"{method.name} has; leave one of them out"
             )
+    _check_mixed_layers(resolved)
     plain = trunk.mode in ("finetune", "frozen") and (head.kind == "linear" or head.init == "random")
     recompute = experiment.engine.recompute and trunk.mode != "frozen"
     if recompute and trunk.mode == "tail":
@@ -57,6 +59,22 @@ def check_network(resolved: ResolvedExperiment) -> None:
             "engine.recompute needs trunk.freeze_bn: BatchNorm layers in training mode would count each "
             "batch twice in their statistics; set trunk.freeze_bn, or leave engine.recompute out"
         )
+
+
+def _check_mixed_layers(resolved: ResolvedExperiment) -> None:
+    """Raise if a method mixes layers that the trunk does not have, or does not compute in training."""
+    key = "mixup.layers"
+    for method in resolved.methods:
+        named = [method.fixed[key]] if key in method.fixed else []
+        named += [*range_values(method.space[key])] if key in method.space else []
+        if named and resolved.trunk.mode == "frozen":
+            raise UsageError(
+                f"method {method.name} mixes layers of the trunk, but trunk.mode is frozen; train the trunk, "
+                f"or leave {key} out"
+            )
+        for layers in named:
+            spec = resolved.run_spec(method, {}, fold=0, seed=0)
+            find_layers(build_embedder(spec, Resources()).trunk, str(layers))
 
 
 def _augments(transform: Plugin) -> bool:
