@@ -229,3 +229,21 @@ def test_onnx_refuses_several_scales(tmp_path: Path) -> None:
     write_model(tmp_path, trained(), architecture=SHAPE, preprocessing=seen)
     with pytest.raises(UsageError, match="one scale only"):
         export_onnx(lf.load_embedder(tmp_path), tmp_path / "model.onnx")
+
+
+def test_a_long_list_is_decoded_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_model(tmp_path, trained(), architecture=SHAPE, preprocessing=Preprocessing(size=(32, 32)))
+    loaded = lf.load_embedder(tmp_path)
+    images = [torch.full((3, 32, 32), 9 * number, dtype=torch.uint8) for number in range(11)]
+    whole = loaded.embed(images)
+    sizes: list[int] = []
+    embed_batch = loaded.embed_batch
+
+    def record(batch: torch.Tensor, *, threads: int | None = None) -> torch.Tensor:
+        sizes.append(len(batch))
+        return embed_batch(batch, threads=threads)
+
+    monkeypatch.setattr(loaded, "embed_batch", record)
+    monkeypatch.setattr("levelfield.retrieval.embedders._embedder.CHUNK", 4)
+    torch.testing.assert_close(loaded.embed(images), whole, atol=1e-5, rtol=0)
+    assert sizes == [4, 4, 3]

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from levelfield import metrics
 from levelfield.cli._app import app
 from levelfield.core.errors import UsageError
-from levelfield.retrieval.rerank import RERANKERS, RetrievalSet, compare_rerankers
+from levelfield.retrieval.rerank import RERANKERS, RetrievalSet, compare_rerankers, nearest
 
 
 def rings(classes: int, *, seed: int, first: int = 0, each: int = 12) -> RetrievalSet:
@@ -51,6 +51,20 @@ def test_the_test_set_does_not_choose_parameters() -> None:
         for seed in range(3)
     ]
     assert chosen[0] == chosen[1] == chosen[2]
+
+
+def test_no_method_is_limited_to_the_first_rows_of_the_plain_ranking() -> None:
+    """Neighbors of neighbors are found although many rows are nearer to the query."""
+    data = rings(20, seed=0)
+    data = data.replace_vectors(torch.nn.functional.normalize(data.queries, dim=1))
+    plain = nearest(data.queries, data.queries, 6, exclude_self=True)[0]
+    for name, setting in (
+        ("k_reciprocal", {"k1": 8, "k2": 3, "weight": 0.1}),
+        ("diffusion", {"neighbors": 4, "gamma": 3.0, "flow": 0.9}),
+    ):
+        rows = RERANKERS[name].rank(data, 3, data.queries, **setting)
+        far = [not set(new) <= set(old) for new, old in zip(rows.tolist(), plain.tolist(), strict=True)]
+        assert any(far), name
 
 
 def test_classes_in_common_are_refused() -> None:

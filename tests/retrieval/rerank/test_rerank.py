@@ -65,22 +65,25 @@ def test_a_direction_without_spread_has_no_weight() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("k1", "k2", "weight"), [(6, 3, 0.3), (5, 1, 0.0), (4, 4, 0.7), (60, 2, 0.5)])
 @pytest.mark.parametrize("exclude_self", [True, False])
-def test_k_reciprocal(k1: int, k2: int, weight: float, exclude_self: bool) -> None:
+@pytest.mark.parametrize("depth", [12, None])
+def test_k_reciprocal(k1: int, k2: int, weight: float, exclude_self: bool, depth: int | None) -> None:
     gallery, _ = clusters(30, seed=6)
     queries = gallery if exclude_self else clusters(5, seed=7)[0]
     everyone = gallery if exclude_self else torch.cat([queries, gallery])
     first = 0 if exclude_self else len(queries)
     got = rerank.rerank_k_reciprocal(
-        queries, gallery, count=12, k1=k1, k2=k2, weight=weight, exclude_self=exclude_self
+        queries, gallery, count=12, depth=depth, k1=k1, k2=k2, weight=weight, exclude_self=exclude_self
     ).numpy()
+    among = depth or len(gallery)
     exact = everyone.double().numpy()
     for query in range(0, len(queries), 4):
-        near, _ = rerank.nearest(queries[query : query + 1], gallery, 13)
-        rows = [int(row) + first for row in near[0] if not (exclude_self and row == query)][:12]
+        near, _ = rerank.nearest(queries[query : query + 1], gallery, among + 1)
+        rows = [int(row) + first for row in near[0] if not (exclude_self and row == query)][:among]
         distances = oracle.k_reciprocal(exact, query, rows, k1=min(k1, len(exact) - 1), k2=k2, weight=weight)
         ranked = [distances.pop(int(row) + first) for row in got[query]]
-        assert not distances  # each candidate is in the new ranking once
         assert (np.diff(ranked) >= -1e-6).all()  # ties in float32 may be in any order
+        assert len(distances) == len(rows) - 12  # no candidate is in the new ranking twice
+        assert all(left >= ranked[-1] - 1e-6 for left in distances.values())
 
 
 @pytest.mark.parametrize("exclude_self", [True, False])
@@ -90,6 +93,11 @@ def test_diffusion(exclude_self: bool) -> None:
     got = rerank.rerank_diffusion(
         queries, gallery, count=10, neighbors=5, gamma=3.0, flow=0.8, exclude_self=exclude_self
     )
+    limited = rerank.rerank_diffusion(
+        queries, gallery, count=10, depth=10, neighbors=5, gamma=3.0, flow=0.8, exclude_self=exclude_self
+    )
+    plain, _ = rerank.nearest(queries, gallery, 10, exclude_self=exclude_self)
+    assert torch.equal(limited.sort(1).values, plain.sort(1).values)
     exact = gallery.double().numpy()
     for query in range(len(queries)):
         skip = query if exclude_self else None
@@ -98,6 +106,9 @@ def test_diffusion(exclude_self: bool) -> None:
         )
         # conjugate gradients stop early: the order must be the exact one up to what they leave out
         assert (np.diff(arrived[got[query].numpy()]) <= 1e-5).all()
+        assert (np.diff(arrived[limited[query].numpy()]) <= 1e-5).all()
+        left = np.setdiff1d(np.arange(len(gallery)), [*got[query].tolist(), query if exclude_self else -1])
+        assert arrived[left].max() <= arrived[got[query].numpy()].min() + 1e-5
 
 
 def test_views_are_added_up() -> None:

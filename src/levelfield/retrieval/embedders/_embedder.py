@@ -25,6 +25,8 @@ from levelfield.retrieval.embedders.images import (
 )
 from levelfield.retrieval.rerank import Whitening, image_views
 
+CHUNK = 128  # images that `embed` decodes before the network sees them; bounds its memory
+
 
 class ImageEmbedder(nn.Module):
     """Embedder with its preprocessing, as returned by :func:`levelfield.load_embedder`.
@@ -66,6 +68,8 @@ class ImageEmbedder(nn.Module):
     def embed(self, images: ImageInput | Iterable[ImageInput], *, threads: int | None = None) -> Tensor:
         """Return unit vectors (N x D, float32, on the CPU) of one or several images.
 
+        At most 128 images are decoded at a time, so a long list of paths needs little memory.
+
         Args:
             images: Paths, bytes of files, Pillow images, or uint8 arrays or tensors.
             threads: Number of threads for decoding and for the network. Defaults to PyTorch's number.
@@ -81,10 +85,13 @@ class ImageEmbedder(nn.Module):
                 batch = self.preprocess(several[0])[None]
                 with self._one_line_errors(batch):
                     return self.forward(batch.to(next(self.parameters()).device)).cpu().float()
+        vectors = []
         with ThreadPoolExecutor(threads or torch.get_num_threads()) as pool:
-            batch = torch.stack(list(pool.map(self.preprocess, several)))
-        with self._one_line_errors(batch):
-            return self.embed_batch(batch, threads=threads)
+            for start in range(0, len(several), CHUNK):
+                batch = torch.stack(list(pool.map(self.preprocess, several[start : start + CHUNK])))
+                with self._one_line_errors(batch):
+                    vectors.append(self.embed_batch(batch, threads=threads))
+        return torch.cat(vectors)
 
     @contextmanager
     def _one_line_errors(self, images: Tensor) -> Iterator[None]:

@@ -41,18 +41,43 @@ def images_from_folder(folder: str | Path) -> Iterator[SourceImage]:
     """Yield all image files below ``folder``, by path.
 
     The label is the name of the first subfolder. Images in ``folder`` itself have no label. Hidden files and
-    folders are skipped; links to folders are not followed.
+    folders are skipped. Links to folders are followed; a folder that was already read is not read again, so
+    links in a circle end.
     """
     top = absolute_path(folder)
     if not top.is_dir():
         raise UsageError(f"{folder} is not a folder; give a folder with images, a CSV file or a dataset")
-    for where, folders, names in os.walk(top):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+    visited = {_identity(top)}
+    for where, folders, names in os.walk(top, followlinks=True):
+        folders[:] = _new_folders(Path(where), folders, visited)
         below = Path(where).relative_to(top).parts
         for name in sorted(names):
             file = Path(where, name)
             if file.suffix.lower() in SUFFIXES and not name.startswith("."):
                 yield SourceImage(str(file), below[0] if below else "", partial(read_image_file, file))
+
+
+def _new_folders(where: Path, names: list[str], visited: set[tuple[int, int]]) -> list[str]:
+    """Return the folders to read, and note them; real folders come before links to the same folder."""
+    kept = []
+    for name in sorted(
+        (name for name in names if not name.startswith(".")), key=lambda n: _link_last(where, n)
+    ):
+        found = _identity(where / name)
+        if found not in visited:
+            visited.add(found)
+            kept.append(name)
+    return sorted(kept)
+
+
+def _link_last(where: Path, name: str) -> tuple[bool, str]:
+    return (where / name).is_symlink(), name
+
+
+def _identity(folder: Path) -> tuple[int, int]:
+    """Return the device and the number of a folder, which are the same under all its names."""
+    found = folder.stat()
+    return found.st_dev, found.st_ino
 
 
 def images_from_csv(table: str | Path) -> Iterator[SourceImage]:

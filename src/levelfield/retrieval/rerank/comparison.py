@@ -205,6 +205,7 @@ def compare_rerankers(
 ) -> list[RerankingResult]:
     """Score ``data`` with and without each re-ranking method.
 
+    Every method ranks the whole gallery, so that no method is limited to the first rows of the plain ranking.
     Only ``development`` is used for tuning: parameters are chosen by ``tune_for``, and whitening is fitted
     there. During tuning whitening is fitted on half of the classes and parameters are chosen on the other
     half; the final whitening uses all classes. Intervals are from a bootstrap over classes, since queries of
@@ -261,9 +262,8 @@ def _score(
     fitted_to: Tensor,
     metrics: Sequence[str],
 ) -> Values:
-    depth = required_depth(metrics, data.labels, data.candidate_labels, exclude_self=data.excludes_self)
-    # Re-ranking changes the order of the first rows, so it needs more rows than the metrics.
-    count = min(2 * depth, len(data.candidates) - int(data.excludes_self))
+    # All methods rank the whole gallery; the metrics need only the first rows of these rankings.
+    count = required_depth(metrics, data.labels, data.candidate_labels, exclude_self=data.excludes_self)
     rows = reranker.rank(data, count, fitted_to, **setting)
     return score_ranking(rows, data.labels, data.candidate_labels, metrics, exclude_self=data.excludes_self)
 

@@ -12,7 +12,7 @@ from scipy.sparse.linalg import cg
 from torch import Tensor
 
 from levelfield.core.errors import UsageError
-from levelfield.retrieval.rerank.ranking import nearest
+from levelfield.retrieval.rerank.ranking import nearest, ranked_blocks
 
 STEPS = 20  # conjugate gradient steps, as in the paper: the order converges long before the values
 
@@ -22,6 +22,7 @@ def rerank_diffusion(
     gallery: Tensor,
     *,
     count: int,
+    depth: int | None = None,
     neighbors: int = 20,
     gamma: float = 3.0,
     flow: float = 0.9,
@@ -29,12 +30,13 @@ def rerank_diffusion(
 ) -> Tensor:
     """Return rankings (Q x count) by diffusion from each query's nearest rows.
 
-    Only the nearest ``count`` rows of each query are re-ordered; farther rows are not considered.
+    Rows that nothing arrives at follow, most similar first.
 
     Args:
         queries: Unit vectors, Q x D.
         gallery: Unit vectors, N x D.
         count: Number of rows per ranking.
+        depth: Only the nearest ``depth`` rows of each query can be in its ranking. None: all rows.
         neighbors: Number of neighbors of a query and of a graph node. Only mutual neighbors are connected.
         gamma: The weight of an edge is its similarity to this power.
         flow: Share that is passed on at every step; 0 stays at the query's own neighbors.
@@ -51,16 +53,18 @@ def rerank_diffusion(
             "use neighbors >= 1, gamma >= 0, 0 <= flow < 1"
         )
     system = _linear_system(gallery, neighbors=neighbors, gamma=gamma, flow=flow)
-    rows, similarities = nearest(queries, gallery, max(count, neighbors), exclude_self=exclude_self)
-    order = torch.empty(len(queries), min(count, rows.shape[1]), dtype=torch.int64)
-    sources = similarities[:, :neighbors].clamp(min=0).double().pow(gamma).numpy()
-    for query, (ranking, source) in enumerate(zip(rows.numpy(), sources, strict=True)):
-        start = np.zeros(len(gallery))
-        start[ranking[:neighbors]] = source
-        arrived, _ = cg(system, start, rtol=1e-6, maxiter=STEPS)
-        kept = ranking[:count]
-        order[query] = torch.from_numpy(kept[np.argsort(-arrived[kept], kind="stable")])
-    return order
+    rankings = []
+    deep = None if depth is None else max(depth, count, neighbors)
+    for _, rows, similarities in ranked_blocks(queries, gallery, deep, exclude_self=exclude_self):
+        sources = similarities[:, :neighbors].clamp(min=0).double().pow(gamma).numpy()
+        for ranking, source in zip(rows.numpy(), sources, strict=True):
+            start = np.zeros(len(gallery))
+            start[ranking[:neighbors]] = source
+            arrived, _ = cg(system, start, rtol=1e-6, maxiter=STEPS)
+            kept = ranking if depth is None else ranking[: max(depth, count)]
+            order = np.argsort(-arrived[kept], kind="stable")[:count]
+            rankings.append(torch.from_numpy(kept[order]))
+    return torch.stack(rankings)
 
 
 def _linear_system(gallery: Tensor, *, neighbors: int, gamma: float, flow: float) -> sparse.csr_array:

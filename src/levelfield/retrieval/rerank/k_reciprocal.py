@@ -12,7 +12,7 @@ from scipy import sparse
 from torch import Tensor
 
 from levelfield.core.errors import UsageError
-from levelfield.retrieval.rerank.ranking import nearest
+from levelfield.retrieval.rerank.ranking import nearest, ranked_blocks
 
 Ints = npt.NDArray[np.int64]
 
@@ -22,6 +22,7 @@ def rerank_k_reciprocal(
     gallery: Tensor,
     *,
     count: int,
+    depth: int | None = None,
     k1: int = 20,
     k2: int = 6,
     weight: float = 0.3,
@@ -29,14 +30,14 @@ def rerank_k_reciprocal(
 ) -> Tensor:
     """Return rankings (Q x count) by cosine distance mixed with Jaccard distance of reciprocal neighbors.
 
-    Only the nearest ``count`` rows of each query are re-ordered; farther rows are not considered. As in the
-    paper, the other queries also count as neighbors; pass queries one by one to avoid that. Memory is about
-    (Q + N) * k1 * 50 bytes: 100 MB for a gallery of 100,000 at k1 = 20.
+    As in the paper, the other queries also count as neighbors; pass queries one by one to avoid that. Memory
+    is about (Q + N) * k1 * 50 bytes: 100 MB for a gallery of 100,000 at k1 = 20.
 
     Args:
         queries: Unit vectors, Q x D.
         gallery: Unit vectors, N x D.
         count: Number of rows per ranking.
+        depth: Only the nearest ``depth`` rows of each query can be in its ranking. None: all rows.
         k1: Two rows are reciprocal neighbors if each is among the k1 nearest of the other.
         k2: The neighbor weights of each row are averaged with those of its k2 - 1 nearest rows.
         weight: Share of the original distance (the paper's lambda); 1 changes nothing.
@@ -51,9 +52,14 @@ def rerank_k_reciprocal(
     vectors = gallery if exclude_self else torch.cat([queries, gallery])
     first = 0 if exclude_self else len(queries)  # first gallery row
     encoded = _encode(vectors, k1=k1, k2=k2)
-    rows, similarities = nearest(queries, gallery, count, exclude_self=exclude_self)
-    distances = weight * (1 - similarities) + (1 - weight) * _jaccard(encoded, rows + first)
-    return rows.gather(1, distances.argsort(dim=1, stable=True))
+    by_column = sparse.csc_array(encoded)
+    rankings = []
+    depth = None if depth is None else max(depth, count)
+    for part, rows, similarities in ranked_blocks(queries, gallery, depth, exclude_self=exclude_self):
+        jaccard = _jaccard(encoded, by_column, range(part.start, part.stop))[:, first:].gather(1, rows)
+        distances = weight * (1 - similarities) + (1 - weight) * jaccard
+        rankings.append(rows.gather(1, distances.argsort(dim=1, stable=True)[:, :count]))
+    return torch.cat(rankings)
 
 
 def _check(k1: int, k2: int, weight: float) -> None:
@@ -125,21 +131,19 @@ def _pair_distances(vectors: Tensor, left: Ints, right: Ints) -> npt.NDArray[np.
     return np.concatenate(pieces)
 
 
-def _jaccard(encoded: sparse.csr_array, rows: Tensor) -> Tensor:
-    """Return Jaccard distances between query i and the rows (Q x K) of its ranking.
+def _jaccard(encoded: sparse.csr_array, by_column: sparse.csc_array, queries: range) -> Tensor:
+    """Return the Jaccard distances of ``queries`` to all rows.
 
     The distance is 1 - (sum of minima) / (sum of maxima). Rows of ``encoded`` sum to 1, so the sum of
-    maxima is 2 minus the sum of minima.
+    maxima is 2 minus the sum of minima. Only rows that share a neighbor with the query are visited.
     """
-    distances = np.empty(rows.shape)
-    dense = np.zeros(encoded.shape[1])
-    for query, ranking in enumerate(rows.numpy()):
+    minima = np.empty((len(queries), encoded.shape[0]))
+    for place, query in enumerate(queries):
         here = slice(encoded.indptr[query], encoded.indptr[query + 1])
-        dense[encoded.indices[here]] = encoded.data[here]
-        others = encoded[ranking]
-        smaller = np.minimum(others.data, dense[others.indices])
-        owner = np.repeat(np.arange(len(ranking)), np.diff(others.indptr))
-        minima = np.bincount(owner, smaller, minlength=len(ranking))
-        distances[query] = 1 - minima / (2 - minima)
-        dense[encoded.indices[here]] = 0
-    return torch.from_numpy(distances).float()
+        columns, mine = encoded.indices[here], encoded.data[here]
+        sizes = by_column.indptr[columns + 1] - by_column.indptr[columns]
+        starts = np.repeat(by_column.indptr[columns] - np.cumsum(sizes) + sizes, sizes)
+        entries = starts + np.arange(sizes.sum())
+        smaller = np.minimum(by_column.data[entries], np.repeat(mine, sizes))
+        minima[place] = np.bincount(by_column.indices[entries], smaller, minlength=encoded.shape[0])
+    return torch.from_numpy(1 - minima / (2 - minima)).float()

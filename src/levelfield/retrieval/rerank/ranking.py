@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,31 @@ def nearest(
             similarities[here, here + start] = -torch.inf
         values[start : start + height], rows[start : start + height] = similarities.topk(count, dim=1)
     return rows, values
+
+
+def ranked_blocks(
+    queries: Tensor, gallery: Tensor, depth: int | None, *, exclude_self: bool = False
+) -> Iterator[tuple[slice, Tensor, Tensor]]:
+    """Yield blocks of queries with their ``depth`` most similar rows (None: all) and the similarities.
+
+    Example:
+        >>> corners = torch.eye(2)
+        >>> [rows.tolist() for _, rows, _ in ranked_blocks(corners[:1], corners, None)]
+        [[[0, 1]]]
+    """
+    depth = len(gallery) if depth is None else depth
+    height = max(1, BLOCK_BYTES // (16 * len(gallery)))
+    for start in range(0, len(queries), height):
+        part = slice(start, min(start + height, len(queries)))
+        if not exclude_self:
+            yield part, *nearest(queries[part], gallery, depth)
+            continue
+        itself = torch.arange(part.start, part.stop)[:, None]
+        rows, similarities = nearest(queries[part], gallery, min(depth, len(gallery) - 1) + 1)
+        other = rows != itself
+        other[other.all(1), -1] = False  # the query itself is not among the rows: drop the last one
+        shape = len(rows), rows.shape[1] - 1
+        yield part, rows[other].view(shape), similarities[other].view(shape)
 
 
 def score_ranking(
