@@ -9,7 +9,7 @@ from PIL import Image
 from levelfield.retrieval.index import images_from_folder
 
 
-def picture(file: Path) -> Path:
+def image_file(file: Path) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", (4, 4)).save(file)
     return file
@@ -17,8 +17,8 @@ def picture(file: Path) -> Path:
 
 def test_links_to_folders_are_followed_and_circles_end(tmp_path: Path) -> None:
     top, elsewhere = tmp_path / "photos", tmp_path / "elsewhere"
-    picture(top / "cats" / "a.png")
-    picture(elsewhere / "deep" / "b.png")
+    image_file(top / "cats" / "a.png")
+    image_file(elsewhere / "deep" / "b.png")
     (top / "dogs").symlink_to(elsewhere)
     (elsewhere / "deep" / "up").symlink_to(top)
     (top / "again").symlink_to(top / "cats")
@@ -27,6 +27,6 @@ def test_links_to_folders_are_followed_and_circles_end(tmp_path: Path) -> None:
 
 
 def test_a_link_that_leads_nowhere_is_skipped(tmp_path: Path) -> None:
-    picture(tmp_path / "a.png")
+    image_file(tmp_path / "a.png")
     (tmp_path / "gone").symlink_to(tmp_path / "missing")
     assert [Path(each.name).name for each in images_from_folder(tmp_path)] == ["a.png"]
