@@ -6,7 +6,7 @@ JOBS ?= 2
 
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal
 
-.PHONY: demo quick test lint types tests coverage speed dist site docs notebooks reality-check format clean
+.PHONY: demo quick test lint types tests coverage speed attacks dist site docs notebooks reality-check format clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
@@ -35,6 +35,10 @@ coverage: $(VENV)/.installed-dev
 # Ratios to other libraries in one table (docs/speed.md); `make speed SPEED=--quick` takes minutes.
 speed: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks.speed.table $(SPEED)
+
+# The long attacks of docs/reliability.md, with a table at the end; `make attacks ATTACKS="--share 0.01"` takes minutes.
+attacks: $(VENV)/.installed-dev
+	$(BIN)/python -m benchmarks.robustness.attacks $(ATTACKS)
 
 # The archives of a release, checked as the package index checks them (docs/releases.md).
 dist: $(VENV)/.installed-dev

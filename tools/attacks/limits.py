@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from levelfield.core.errors import LevelfieldError
@@ -49,6 +51,25 @@ class Score:
             signal.alarm(0)
             self.slowest = max(self.slowest, time.monotonic() - began)
 
+    @property
+    def done(self) -> int:
+        """Number of attacks so far."""
+        return sum(self.ends.values())
+
+    @classmethod
+    def resume(cls, file: Path | None) -> Score:
+        """Return the score that an interrupted attack left in ``file``, or an empty one."""
+        if file is None or not file.exists():
+            return cls()
+        values = json.loads(file.read_text())
+        return cls(Counter(values["ends"]), values["slowest"], values["bugs"])
+
+    def save(self, file: Path) -> None:
+        """Write the score, so that the same command goes on from here."""
+        part = file.with_name(file.name + ".part")
+        part.write_text(json.dumps({"ends": self.ends, "slowest": self.slowest, "bugs": self.bugs}, indent=1))
+        part.replace(file)
+
     def show(self) -> int:
         """Print the score and return the exit code: 1 if there are bugs."""
         for end, count in sorted(self.ends.items()):
@@ -56,7 +77,7 @@ class Score:
         print(f"slowest: {self.slowest:.2f} s")
         for bug in self.bugs[:40]:
             print(f"BUG {bug}")
-        print(f"{sum(self.ends.values()):,} attacks, {len(self.bugs)} bugs")
+        print(f"{self.done:,} attacks, {len(self.bugs)} bugs")
         return 1 if self.bugs else 0
 
 

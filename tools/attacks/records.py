@@ -1,10 +1,11 @@
 """Attack the records of an experiment: read thousands of hostile variants of its files.
 
-    python tools/attacks/records.py --count 10000
+    python tools/attacks/records.py --count 10000 --progress build/records.json
 
 One file of a finished experiment is replaced by a hostile variant. Then everything that reads a stranger's
 records is tried: the comparison, `verify`, and the experiment that `reproduce` would run. Each must
-end in a result or in one line within 10 s, and no code that a record names may run.
+end in a result or in one line within 10 s, and no code that a record names may run. An interrupted attack
+goes on where it was when the same command is given again.
 """
 
 from __future__ import annotations
@@ -50,26 +51,34 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--report", action="store_true", help="Also write the report, which takes longer.")
+    parser.add_argument("--progress", type=Path, help="File to go on from after an interruption.")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         root = Path(place) / "tiny"
         lf.run(EXPERIMENT, root)
-        return attack_records(root, arguments.count, arguments.seed, report=arguments.report).show()
+        score = attack_records(
+            root, arguments.count, arguments.seed, report=arguments.report, progress=arguments.progress
+        )
+        return score.show()
 
 
-def attack_records(root: Path, count: int, seed: int, *, report: bool = False) -> Score:
+def attack_records(
+    root: Path, count: int, seed: int, *, report: bool = False, progress: Path | None = None
+) -> Score:
     """Attack ``count`` times, each time one file of the experiment in ``root``."""
     trap, marker = set_trap(root.parent / "stranger")
     files = [file for pattern in ("*.json", "*.jsonl") for file in sorted(root.rglob(pattern))]
-    random_stream, score = random.Random(seed), Score()
-    for number in range(count):
-        file = random_stream.choice(files)
+    score = Score.resume(progress)
+    for number in range(score.done, count):
+        file = random.Random(f"{seed} {number}").choice(files)  # the same one after an interruption
         before = file.read_bytes()
         file.write_bytes(hostile(file, before, seed=seed + number, trap=trap))
         try:
             score.attack(f"{file.relative_to(root)} ({seed + number})", read_everything(root, report=report))
         finally:
             file.write_bytes(before)
+        if progress is not None and (score.done % 50 == 0 or score.done == count):
+            score.save(progress)
     if marker.exists():
         score.bugs.append("code that a record named was run")
     return score

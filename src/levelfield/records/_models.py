@@ -41,6 +41,7 @@ def _check_record_name(value: str) -> str:
 
 # Name of a record in another record; it cannot lead out of the experiment directory.
 RecordName = Annotated[str, AfterValidator(_check_record_name)]
+OptionalRecordName = Annotated[str, AfterValidator(lambda value: value and _check_record_name(value))]
 
 
 def _dump_score(value: float) -> float | str:
@@ -132,7 +133,7 @@ class Selection(Record):
 
     method: str
     search: RecordName | None = None
-    trial: int | None = None
+    trial: int | None = Field(default=None, ge=0)
     hyperparameters: Hyperparameters = Field(default_factory=dict)
     score: float | None = None
     network: NetworkIdentity | None = None
@@ -327,7 +328,7 @@ class LedgerLine(Record):
     host: str
     commit: str | None
     method: str
-    selection: str
+    selection: OptionalRecordName
     event: str
     reruns: tuple[int, ...] = ()
     plugins: dict[str, str] = Field(default_factory=dict)
