@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from levelfield.metrics import _filtered_search, evaluate
+from levelfield.metrics import _exact, _filtered_search, evaluate
 from levelfield.metrics._filtered_search import by_row_then_similarity, nth_largest, rows_and_columns
 
 VALUES = st.floats(-2, 2, width=32)
@@ -56,3 +56,27 @@ def test_few_large_classes_score_as_if_everything_were_sorted(classes, step, dis
     by_sorting = evaluate(rows, labels, metrics=names, distance=distance, per_query=True)
     for name in names:
         assert np.array_equal(filtered.per_query[name], by_sorting.per_query[name])
+
+
+@pytest.mark.parametrize("spread", [0.3, 1e-2, 1e-4, 1e-7, 1e-10, 1e-12, 1e-13, 1e-14, 0.0])
+def test_almost_collapsed_embeddings_score_as_with_direct_distances(spread, monkeypatch):
+    """They are compared by a product of centered rows; every distance was computed directly before."""
+    generator = torch.Generator().manual_seed(3)
+    labels = torch.arange(240) // 6
+    rows = torch.ones(240, 16, dtype=torch.float64)
+    rows = rows + spread * torch.randn(240, 16, generator=generator, dtype=torch.float64)
+    rows[7] = rows[100]  # a tie
+    names = ("precision_at_1", "map_at_r", "mrr")
+    fast = evaluate(rows, labels, metrics=names, per_query=True)
+    monkeypatch.setattr(_exact, "REMOTE", -1.0)
+    direct = evaluate(rows, labels, metrics=names, per_query=True)
+    for name in names:
+        assert np.array_equal(fast.per_query[name], direct.per_query[name])
+
+
+@pytest.mark.parametrize("spread", [1e-4, 0.0])
+def test_almost_collapsed_embeddings_need_few_direct_distances(spread, monkeypatch):
+    generator = torch.Generator().manual_seed(3)
+    rows = torch.ones(400, 32) + spread * torch.randn(400, 32, generator=generator)
+    monkeypatch.setattr(torch, "cdist", lambda *_, **__: pytest.fail("every distance computed directly"))
+    evaluate(rows, torch.arange(400) // 4, metrics=("map_at_r",))

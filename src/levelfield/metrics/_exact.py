@@ -21,6 +21,8 @@ from levelfield.metrics._vectors import NormalizedVectors, row_blocks, row_norms
 
 TIE_TOLERANCE = 1e-12
 NEARBY = 1e-5  # squared distances below this lose digits in a matrix product; they are computed directly
+CLOSE = 0.1  # squared radius below which rows are centered first, so that a product loses fewer digits
+COLLAPSED = (TIE_TOLERANCE / 10) ** 2  # squared radius of rows that are all tied
 REMOTE = 1e4  # so are those of queries farther than this (squared) from the gallery's center
 
 
@@ -116,14 +118,12 @@ def distances_to_all(
 ) -> Tensor:
     """Return the distances, float64 (B, M), of query rows ``block`` to the whole gallery."""
     asked = queries.exact(block)
-    squares = asked.square().sum(1, keepdim=True)
-    remote = float(squares.max()) > REMOTE
+    remote = float(asked.square().sum(1).max()) > REMOTE
     out = asked.new_empty(len(block), len(gallery))
     piece = max(1, memory // (16 * asked.shape[1]))
     for start in range(0, len(gallery), piece):
         items = gallery.exact(slice(start, start + piece))
-        squared = squares - 2 * (asked @ items.T) + items.square().sum(1)
-        nearby = squared < NEARBY
+        squared, nearby = _squared_distances(asked, items)
         if remote or int(nearby.sum()) > squared.numel() // 20:
             distances = torch.cdist(asked, items, compute_mode="donot_use_mm_for_euclid_dist")
         else:
@@ -132,6 +132,26 @@ def distances_to_all(
             distances[nearby] = distances_of_pairs(queries, gallery, block[row], item + start)
         out[:, start : start + piece] = distances
     return out
+
+
+def _squared_distances(asked: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
+    """Return squared distances (B, M) from a matrix product, and which of them lost too many digits.
+
+    The digits that a product loses grow with the length of the rows. Embeddings that have almost collapsed
+    onto a point are centered first: their distances do not change, and the rows get short.
+    """
+    center = items.mean(0)
+    centered, others = asked - center, items - center
+    radius = max(float(rows.square().sum(1).max()) for rows in (centered, others))
+    if radius < COLLAPSED:
+        same = asked.new_zeros(len(asked), len(items))
+        return same, same.bool()
+    if radius < CLOSE:
+        asked, items = centered, others
+    else:
+        radius = 1.0
+    squared = asked.square().sum(1, keepdim=True) - 2 * (asked @ items.T) + items.square().sum(1)
+    return squared, squared < NEARBY * radius
 
 
 def _sorted(values: Tensor) -> Tensor:

@@ -117,9 +117,10 @@ def _hits_by_filter(request: SearchRequest, block: Tensor, out: Tensor) -> Relev
     similarities = _similarities(request, block, out)
     peaks = similarities.view(len(block), -1, CHUNK).amax(2)
     threshold = _similarity_thresholds(request, block, similarities, peaks) - slack
-    row, item, similarity = _above_threshold(similarities, peaks, threshold)
-    if len(row) > min(MAX_CANDIDATES, out.numel() // 3):
+    found = _above_threshold(similarities, peaks, threshold, most=min(MAX_CANDIDATES, out.numel() // 3))
+    if found is None:
         return None
+    row, item, similarity = found
     query = block[row]
     is_hit = relevance.is_hit(query, item)
     candidates = Candidates(row=row, query=query, item=item, is_hit=is_hit, similarity=similarity)
@@ -158,19 +159,29 @@ def _similarity_thresholds(
     return threshold
 
 
-def _above_threshold(similarities: Tensor, peaks: Tensor, threshold: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _above_threshold(
+    similarities: Tensor, peaks: Tensor, threshold: Tensor, *, most: int
+) -> tuple[Tensor, Tensor, Tensor] | None:
     """Return row, column and value of all similarities (B, M) that reach their row's ``threshold`` (B,).
 
-    If they lie in few chunks, only these are scanned. More than ``MAX_CANDIDATES`` are not listed.
+    If they lie in few chunks, only these are scanned. None if there are more than ``most``: counting them is
+    much faster than listing them.
     """
-    row, chunk = rows_and_columns(peaks >= threshold[:, None])
-    if len(row) > MAX_CANDIDATES:
-        return row, row, row
-    if len(row) * CHUNK > similarities.numel() // 16:
-        row, item = rows_and_columns(similarities >= threshold[:, None])
+    high = peaks >= threshold[:, None]
+    chunks = int(high.sum())
+    if chunks > most:
+        return None
+    if chunks * CHUNK > similarities.numel() // 16:
+        mask = similarities >= threshold[:, None]
+        if int(mask.sum()) > most:
+            return None
+        row, item = rows_and_columns(mask)
         return row, item, similarities[row, item]
+    row, chunk = rows_and_columns(high)
     values = similarities.view(-1, CHUNK)[row * peaks.shape[1] + chunk]
     at, offset = rows_and_columns(values >= threshold[row][:, None])
+    if len(at) > most:
+        return None
     return row[at], chunk[at] * CHUNK + offset, values[at, offset]
 
 
