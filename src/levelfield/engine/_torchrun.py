@@ -7,6 +7,7 @@ execute it together; every other task runs on rank zero.
 from __future__ import annotations
 
 import os
+import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -117,8 +118,11 @@ def _join_group(backend: str) -> None:
         dist.init_process_group(backend)
         return
     try:
+        # torchrun listens before it starts a rank. PyTorch repeats a refused connection for minutes.
+        meeting_point = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+        socket.create_connection(meeting_point, timeout=MEETING_SECONDS).close()
         store, rank, size = next(rendezvous("env://", timeout=timedelta(seconds=MEETING_SECONDS)))
-    except dist.DistError as error:
+    except (OSError, dist.DistError) as error:
         raise RunError("torchrun has ended; give the same command again: it continues") from error
     store.set_timeout(dist.default_pg_timeout)  # other ranks may start later
     dist.init_process_group(backend, store=store, rank=rank, world_size=size)

@@ -2,7 +2,7 @@
 
 from levelfield.core.devices import available_cores, choose_device
 from levelfield.train._devices import choose_loaders
-from levelfield.train._embed import embed
+from levelfield.train._embed import describe_unusable, embed
 from levelfield.train._head_init import initialize_head
 from levelfield.train._inputs import FeatureInputs, ImageInputs, Inputs
 from levelfield.train._layer_mixing import find_layers
@@ -47,6 +47,7 @@ __all__ = [
     "choose_precision",
     "compute_trunk_features",
     "create_inputs",
+    "describe_unusable",
     "embed",
     "find_layers",
     "initialize_head",

@@ -34,7 +34,7 @@ from levelfield.train._chunks import ChunkedPass
 from levelfield.train._collapse import diagnose_collapse
 from levelfield.train._devices import to_device
 from levelfield.train._early_stopping import EarlyStopping
-from levelfield.train._embed import embed
+from levelfield.train._embed import describe_unusable, embed
 from levelfield.train._head_init import initialize_head
 from levelfield.train._inputs import Inputs
 from levelfield.train._objective import NotFiniteError, Objective
@@ -228,6 +228,8 @@ class _Run:
     def _evaluate(self, mean_loss: float | None) -> None:
         """Evaluate on the validation classes, append to the log, save the best weights and the state."""
         scores, alike = broadcast_from_rank_zero(self._validate() if rank() == 0 else ({}, 0.0))
+        if isinstance(alike, str):
+            raise DivergedError(f"{alike}, in the validation of epoch {self.epoch}")
         if not all(math.isfinite(value) for value in scores.values()):
             raise DivergedError(f"validation scores are not finite in epoch {self.epoch}")
         best = self.early_stopping.update(self.epoch, scores[self.spec.training.metric])
@@ -240,8 +242,11 @@ class _Run:
             checkpoint.save_weights(self.directory.path, weights)
         checkpoint.save_state(self.directory.path, self._state())
 
-    def _validate(self) -> tuple[dict[str, float], float]:
-        """Return the scores on the validation classes, and the mean cosine between embeddings."""
+    def _validate(self) -> tuple[dict[str, float], float | str]:
+        """Return the scores on the validation classes, and the mean cosine between embeddings.
+
+        Where there is no score, NaN and the reason.
+        """
         self.embedder.eval()
         rows = self.data.validation
         forward = self.embedder.project if self.frozen else self.embedder
@@ -250,8 +255,8 @@ class _Run:
         )
         if self.spec.head.normalize is False:
             embeddings = torch.nn.functional.normalize(embeddings)
-        if not bool(torch.isfinite(embeddings).all()):
-            return {self.spec.training.metric: math.nan}, math.nan
+        if unusable := describe_unusable(embeddings):
+            return {self.spec.training.metric: math.nan}, unusable
         wanted = tuple(dict.fromkeys((*VALIDATION_METRICS, self.spec.training.metric)))
         scores = metrics.evaluate(embeddings, torch.from_numpy(self.data.labels[rows]), metrics=wanted)
         # the squared length of their mean is the mean cosine of two unit vectors

@@ -32,6 +32,7 @@ from levelfield.train import (
     build_embedder,
     compute_trunk_features,
     create_inputs,
+    describe_unusable,
     embed,
     initialize_head,
     load_development_view,
@@ -121,6 +122,9 @@ def score_rerun(job: ScoreJob) -> None:
         concatenated_embeddings = F.normalize(torch.cat(per_fold, dim=1))
     else:
         per_fold, concatenated_embeddings = _embed_pretrained(job, test)
+    if unusable := next(filter(None, map(describe_unusable, per_fold)), ""):
+        write_rerun(job.out, Rerun(failed=f"{unusable}, of the test images"))
+        return
     for_gallery = gallery_arrays(concatenated_embeddings, test) if job.gallery else {}
     if job.scored:
         file = job.out.with_suffix(".safetensors")
