@@ -35,6 +35,13 @@ def serve(
     allow_host: Annotated[
         list[str] | None, typer.Option(help="Additional allowed Host header (repeatable).")
     ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="File with a secret that requests must carry; as bearer token, or as password in a browser.",
+            show_default=False,
+        ),
+    ] = None,
     trust: TrustOption = False,
 ) -> None:
     """Serve live, read-only pages of all experiments in a directory. Ctrl+C stops the server."""
@@ -49,13 +56,14 @@ def serve(
         raise UsageError(f"levelfield serve needs {error.name}; run pip install 'levelfield[web]'") from error
     from levelfield.records import EXPERIMENTS_DIRECTORY
 
+    token = None if token_file is None else _read_token(token_file)
     roots = directories or ([] if index else [EXPERIMENTS_DIRECTORY])
     search = None
     if index:
         from levelfield.reports.web.search import SearchBox
 
         search = SearchBox(index, model=model, trust=trust)
-    app = make_app(roots, hosts=[host, *(allow_host or ())], search=search)
+    app = make_app(roots, hosts=[host, *(allow_host or ())], search=search, token=token)
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -72,3 +80,17 @@ def serve(
     finally:
         if search is not None:
             search.close()
+
+
+def _read_token(file: Path) -> str:
+    """Return the token in a file: one line of at least 16 visible ASCII characters."""
+    try:
+        with file.open("rb") as stream:
+            text = stream.read(4096).decode("ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read a token from {file}; write one line of ASCII text to it") from error
+    if not 16 <= len(text) <= 1000 or not text.isprintable() or " " in text:
+        raise UsageError(
+            f"the token in {file} is not one word of 16 to 1000 characters; make one with openssl rand -hex 24"
+        )
+    return text

@@ -131,7 +131,7 @@ def test_no_address_names_anything_else(port: int, path: str) -> None:
 def test_a_file_that_changed_its_nature_is_not_shown(root: Path, port: int) -> None:
     """An indexed image that was replaced by a link is not served."""
     names = sorted((root / "images").rglob("*.png"))
-    rows = {Path(each["name"]): each["row"] for each in neighbors(port)}
+    rows = {root / "images" / each["name"]: each["row"] for each in neighbors(port)}
     victim = names[-1]
     kept = victim.read_bytes()
     (root / "secret.txt").write_text("secret")

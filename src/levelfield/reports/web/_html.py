@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 from markupsafe import Markup
@@ -28,6 +28,9 @@ from levelfield.reports.figures.search import history
 from levelfield.reports.pages import embed_chart, embed_figure, page_resources
 from levelfield.reports.web._active_runs import count_folds, estimate_progress, find_active_runs, format_time
 from levelfield.reports.web._experiment_states import ExperimentState, read_trials
+
+if TYPE_CHECKING:
+    from levelfield.reports.web._search_models import IndexFacts
 
 PAGE_SIZE = 50  # trials per page
 MAX_CACHED_REPORTS = 8
@@ -50,6 +53,12 @@ def environment() -> jinja2.Environment:
 def live_script() -> str:
     """Return the script of the live pages."""
     return (resources.files("levelfield.reports.web") / "assets" / "live.js").read_text(encoding="utf-8")
+
+
+@cache
+def search_script() -> str:
+    """Return the script of the search page."""
+    return (resources.files("levelfield.reports.web") / "assets" / "search.js").read_text(encoding="utf-8")
 
 
 def _page(template: str, *, search: bool = False, **values: Any) -> str:
@@ -303,6 +312,32 @@ def _common_metrics(chosen: Sequence[ExperimentState]) -> list[str]:
     return [metric for metric in wanted if all(metric in found for found in lists)]
 
 
-def search_page(indexes: Sequence[tuple[str, int]], limit: int, has_experiments: bool) -> str:
-    """Return the page of the image search; ``indexes`` has titles and sizes, ``limit`` is in bytes."""
-    return _page("search.html", search=True, indexes=indexes, limit=limit, has_experiments=has_experiments)
+def search_page(
+    indexes: Sequence[IndexFacts],
+    examples: Sequence[int],
+    neighbors: int,
+    rerankings: Sequence[str],
+    limit: int,
+    has_experiments: bool,
+) -> str:
+    """Return the page of the image search.
+
+    Args:
+        indexes: Descriptions of the indexes.
+        examples: Rows of the first index to begin with.
+        neighbors: Default number of neighbors.
+        rerankings: Names of the re-ranking methods.
+        limit: Largest image, in bytes.
+        has_experiments: If false, the page has no links to experiments.
+    """
+    return _page(
+        "search.html",
+        search=True,
+        indexes=indexes,
+        columns=sorted({column for index in indexes for column in index.columns}),
+        examples=examples,
+        neighbors=neighbors,
+        rerankings=rerankings,
+        limit=limit,
+        has_experiments=has_experiments,
+    )

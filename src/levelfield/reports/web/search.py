@@ -10,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+import torch
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -18,18 +20,28 @@ from starlette.routing import Route
 from levelfield.core.errors import LevelfieldError, mask_password
 from levelfield.data import ImageError
 from levelfield.data.thumbnails import encode_thumbnail
-from levelfield.reports.web._html import search_page
+from levelfield.reports.web._html import search_page, search_script
+from levelfield.reports.web._search_models import (
+    IndexFacts,
+    SearchOptions,
+    as_answer,
+    describe_index,
+    parse_options,
+)
+from levelfield.reports.web._uploads import UploadRefused, Uploads, error_response
+from levelfield.reports.web.search_api import IndexNotFound, SearchApi, failure
 from levelfield.retrieval.embedders.bounded import BoundedDecoder
-from levelfield.retrieval.index import SearchAnswer, Searcher
+from levelfield.retrieval.index import RERANKINGS, SearchAnswer, Searcher
 from levelfield.retrieval.index.result_page import summarize_answer
 
 NEIGHBORS = 24
+EXAMPLES = 6  # images of the index that the page shows before the first search
 THUMBNAIL_SIDE = 240
 T = TypeVar("T")
 
 
 class SearchBox:
-    """Image search in one or several indexes.
+    """Image search in one or several indexes: a page, and the API of :class:`SearchApi`.
 
     Args:
         indexes: Index directories or database URLs. Results of several indexes are shown side by side.
@@ -47,26 +59,31 @@ class SearchBox:
         trust: bool = False,
     ) -> None:
         self._decoder = decoder or BoundedDecoder()
+        self.uploads = Uploads()
+        self.max_bytes = self._decoder.max_bytes
+        self.decode = self._decoder.decode
         # One thread owns models, catalogs and their connections; others call it.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="search")
-        self._searchers = self._call(lambda: [Searcher(index, model=model, trust=trust) for index in indexes])
-        names = [Path(mask_password(str(index))).name for index in indexes]
-        cards = [searcher.embedder.card for searcher in self._searchers]
-        self.titles = [f"{card.method} ({name})" for card, name in zip(cards, names, strict=True)]
+        self._searchers = self._run(lambda: [Searcher(index, model=model, trust=trust) for index in indexes])
+        self._names = [Path(mask_password(str(index))).name.partition("?")[0] for index in indexes]
 
     def routes(self, has_experiments: bool) -> list[Route]:
-        """Return the routes of the image search."""
+        """Return the routes of the page and of the API."""
 
         def page(_: Request) -> Response:
-            sizes = self._call(lambda: [len(searcher.store) for searcher in self._searchers])
-            found = list(zip(self.titles, sizes, strict=True))
-            return HTMLResponse(search_page(found, self._decoder.max_bytes, has_experiments))
+            return HTMLResponse(
+                search_page(
+                    self.describe(), self._examples(), NEIGHBORS, RERANKINGS, self.max_bytes, has_experiments
+                )
+            )
 
         return [
             Route("/search", page),
             Route("/search", self._search_upload, methods=["POST"]),
+            Route("/search/script.js", lambda _: Response(search_script(), media_type="text/javascript")),
             Route("/search/{index:int}/again/{row:int}", self._search_indexed),
-            Route("/search/{index:int}/image/{row:int}", self._send_image),
+            Route("/search/{index:int}/image/{row:int}", self.send_image),
+            *SearchApi(self).routes(),
         ]
 
     def close(self) -> None:
@@ -74,35 +91,103 @@ class SearchBox:
         self._thread.shutdown(wait=False, cancel_futures=True)
         self._decoder.close()
 
+    def describe(self) -> list[IndexFacts]:
+        """Return descriptions of all indexes."""
+        return [self.describe_one(number) for number in range(len(self._searchers))]
+
+    def describe_one(self, number: int) -> IndexFacts:
+        """Return the description of an index, with its current number of images."""
+
+        def describe(searcher: Searcher) -> IndexFacts:
+            searcher.store.refresh()
+            return describe_index(number, self._names[number], searcher)
+
+        return self.call(number, describe)
+
+    def check_index(self, number: int) -> None:
+        """Raise IndexNotFound if there is no index with this number."""
+        if number >= len(self._searchers):
+            raise IndexNotFound("there is no such index; /api/v1/indexes lists them")
+
+    def call(self, number: int, function: Callable[[Searcher], T]) -> T:
+        """Return the result of a function of an index, called in the thread that owns it."""
+        self.check_index(number)
+        return self._run(lambda: function(self._searchers[number]))
+
+    @staticmethod
+    def search_row(searcher: Searcher, row: int, **arguments: Any) -> SearchAnswer:
+        """Return the images most similar to an indexed one, by its stored vector."""
+        try:
+            if not searcher.store.images([row]):
+                raise ImageError("the index has no such row; search again")
+            vector = searcher.store.vectors(np.array([row], dtype=np.int64))[0]
+        except (KeyError, ValueError, IndexError, OverflowError) as error:  # the row may be any integer
+            raise ImageError("the index has no such row; search again") from error
+        return searcher.search_vector(torch.from_numpy(np.array(vector)), **arguments)
+
     async def _search_upload(self, request: Request) -> Response:
-        limit = self._decoder.max_bytes
-        data = bytearray()
-        async for chunk in request.stream():
-            data += chunk
-            if len(data) > limit:
-                return _error_response(f"the image has more than {limit:,} bytes; send a smaller one", 413)
-        return await run_in_threadpool(self._answer, lambda: bytes(data))
+        try:
+            async with self.uploads.read(request, self.max_bytes) as body:
+                parameters = request.query_params.multi_items()
+                return await run_in_threadpool(self._answer_upload, body, parameters)
+        except UploadRefused as error:
+            return error_response(f"the image is too large: {error}", error.status)
+
+    def _answer_upload(self, body: bytes, parameters: list[tuple[str, str]]) -> Response:
+        def search_all(options: SearchOptions) -> list[SearchAnswer]:
+            pixels = self.decode(body)
+            return [
+                self.call(number, lambda each: each.search(pixels, **options.arguments()))
+                for number in range(len(self._searchers))
+            ]
+
+        return self._answer(parameters, search_all)
 
     def _search_indexed(self, request: Request) -> Response:
-        return self._answer(lambda: self._read_image(request))
+        """Search with an indexed image: by its vector in its index, by its file in others."""
+        chosen, row = int(request.path_params["index"]), int(request.path_params["row"])
 
-    def _answer(self, content: Callable[[], bytes]) -> Response:
+        def search_all(options: SearchOptions) -> list[SearchAnswer]:
+            self.check_index(chosen)
+            pixels = self.decode(self._read_image(request)) if len(self._searchers) > 1 else None
+            answers = []
+            for number in range(len(self._searchers)):
+                if number == chosen or pixels is None:
+                    run = lambda each: self.search_row(each, row, **options.arguments())  # noqa: E731
+                else:
+                    run = lambda each: each.search(pixels, **options.arguments())  # noqa: E731
+                answers.append(self.call(number, run))
+            return answers
+
+        return self._answer(request.query_params.multi_items(), search_all)
+
+    def _answer(
+        self,
+        parameters: list[tuple[str, str]],
+        search_all: Callable[[SearchOptions], list[SearchAnswer]],
+    ) -> Response:
         try:
-            pixels = self._decoder.decode(content())
-            answers = self._call(
-                lambda: [searcher.search(pixels, k=NEIGHBORS) for searcher in self._searchers]
-            )
+            answers = search_all(parse_options(parameters, k=NEIGHBORS))
+            roots = [self.call(number, lambda each: each.store.root()) for number in range(len(answers))]
         except LevelfieldError as error:
-            return _error_response(str(error), 422)
-        shown = zip(self.titles, answers, strict=True)
-        return JSONResponse({"answers": [_as_json(n, title, a) for n, (title, a) in enumerate(shown)]})
+            return failure(error)
+        shown = [
+            {
+                **as_answer(number, answer, root).model_dump(),
+                "index": number,
+                "title": self._names[number],
+                "verdict": summarize_answer(answer),
+            }
+            for number, (answer, root) in enumerate(zip(answers, roots, strict=True))
+        ]
+        return JSONResponse({"answers": shown})
 
-    def _send_image(self, request: Request) -> Response:
+    def send_image(self, request: Request) -> Response:
         """Return a thumbnail of an indexed image, never the file itself."""
         try:
-            pixels = self._decoder.decode(self._read_image(request))
+            pixels = self.decode(self._read_image(request))
         except LevelfieldError as error:
-            return _error_response(str(error), 404)
+            return error_response(str(error), 404)
         return Response(encode_thumbnail(pixels, side=THUMBNAIL_SIDE), media_type="image/webp")
 
     def _read_image(self, request: Request) -> bytes:
@@ -111,28 +196,25 @@ class SearchBox:
         if number >= len(self._searchers):
             raise ImageError("there is no such index; reload the page")
         try:
-            (item,) = self._call(lambda: self._searchers[number].store.images([row]))
+            (item,) = self.call(number, lambda each: each.store.images([row]))
             file = Path(item.name)
-            if file.stat().st_size > self._decoder.max_bytes:
-                raise ImageError(f"the image is larger than {self._decoder.max_bytes:,} bytes")
+            if file.stat().st_size > self.max_bytes:
+                raise ImageError(f"the image is larger than {self.max_bytes:,} bytes")
             return file.read_bytes()
         except (OSError, KeyError, ValueError, OverflowError) as error:  # the row may be any integer
             raise ImageError("the image file is missing; index it again") from error
 
-    def _call(self, function: Callable[[], T]) -> T:
+    def _examples(self) -> list[int]:
+        """Return rows of a few images, spread over the first index, whose files are there."""
+
+        def find(searcher: Searcher) -> list[int]:
+            size = len(searcher.store)
+            rows = np.unique(np.linspace(0, max(size - 1, 0), 4 * EXAMPLES).astype(int)).tolist()
+            return [image.row for image in searcher.store.images(rows) if Path(image.name).is_file()]
+
+        rows = self.call(0, find)
+        step = max(1, len(rows) // EXAMPLES)
+        return rows[::step][:EXAMPLES]
+
+    def _run(self, function: Callable[[], T]) -> T:
         return self._thread.submit(function).result()
-
-
-def _as_json(number: int, title: str, answer: SearchAnswer) -> dict[str, Any]:
-    found = answer.as_dict()
-    return {
-        "index": number,
-        "title": title,
-        "verdict": summarize_answer(answer),
-        "notes": found["notes"],
-        "neighbors": found["neighbors"],
-    }
-
-
-def _error_response(message: str, status: int) -> Response:
-    return JSONResponse({"error": message}, status_code=status)

@@ -6,6 +6,8 @@ reach the server through a name that resolves to this machine (DNS rebinding).
 
 from __future__ import annotations
 
+import base64
+import hmac
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from levelfield.reports.web.search import SearchBox
 
 Endpoint = Callable[[Request], Response]
+HEALTH = "/api/v1/health"  # answered without a token, for programs that watch the server
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 TYPES = {".js": "text/javascript", ".css": "text/css", ".txt": "text/plain"}
 HEADERS = {
@@ -43,7 +46,11 @@ HEADERS = {
 
 
 def make_app(
-    roots: Sequence[Path], *, hosts: Sequence[str] = (), search: SearchBox | None = None
+    roots: Sequence[Path],
+    *,
+    hosts: Sequence[str] = (),
+    search: SearchBox | None = None,
+    token: str | None = None,
 ) -> Starlette:
     """Return the Starlette application.
 
@@ -51,6 +58,7 @@ def make_app(
         roots: Directories of experiments.
         hosts: Additional allowed Host headers, besides those of this machine.
         search: Image search, if there is an index.
+        token: Secret that every request must carry, except that for the health of the API; None for none.
     """
     monitor = ExperimentMonitor(roots)
     monitor.states()  # the first scan is the slowest; do it before the first request
@@ -72,16 +80,18 @@ def make_app(
     handlers = {LevelfieldError: _error_page, 404: _not_found}
     return Starlette(
         routes=routes,
-        middleware=[Middleware(_RequestGuard, hosts=frozenset((*LOCAL_HOSTS, *map(_host_header, hosts))))],
+        middleware=[
+            Middleware(_RequestGuard, hosts=frozenset((*LOCAL_HOSTS, *map(_host_header, hosts))), token=token)
+        ],
         exception_handlers=handlers,  # type: ignore[arg-type]  # its type wants handlers of any Exception
     )
 
 
 class _RequestGuard:
-    """Middleware that rejects unknown hosts and cross-origin uploads and adds security headers."""
+    """Middleware that rejects unknown hosts, cross-origin uploads and wrong tokens; adds security headers."""
 
-    def __init__(self, app: ASGIApp, *, hosts: frozenset[str]) -> None:
-        self._app, self._hosts = app, hosts
+    def __init__(self, app: ASGIApp, *, hosts: frozenset[str], token: str | None = None) -> None:
+        self._app, self._hosts, self._token = app, hosts, token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -96,9 +106,26 @@ class _RequestGuard:
         rejection = self._rejection(scope["headers"], scope["method"])
         if rejection:
             await PlainTextResponse(rejection, status_code=403)(scope, receive, send_with_headers)
+        elif self._token is not None and scope["path"] != HEALTH and not self._knows_token(scope["headers"]):
+            await _ask_for_token(scope["path"])(scope, receive, send_with_headers)
         else:
             with suppress(ClientDisconnect):  # a client that leaves is no error
                 await self._app(scope, receive, send_with_headers)
+
+    def _knows_token(self, headers: list[tuple[bytes, bytes]]) -> bool:
+        """Return True if a request has the token, as a bearer token or as the password of a browser."""
+        given = [value for name, value in headers if name == b"authorization"]
+        if len(given) != 1 or self._token is None:
+            return False
+        scheme, _, secret = given[0].partition(b" ")
+        if scheme.lower() == b"basic":
+            try:
+                secret = base64.b64decode(secret.strip(), validate=True).partition(b":")[2]
+            except ValueError:
+                return False
+        elif scheme.lower() != b"bearer":
+            return False
+        return hmac.compare_digest(secret.strip(), self._token.encode())
 
     def _rejection(self, headers: list[tuple[bytes, bytes]], method: str) -> str:
         hosts = [value for name, value in headers if name == b"host"]
@@ -117,6 +144,15 @@ class _RequestGuard:
         """Return True if ``origin`` is this server: an own name, with the port of ``host``."""
         scheme, _, address = origin.partition(b"://")
         return _host_name(address) in self._hosts and _port(address, scheme) == _port(host, scheme)
+
+
+def _ask_for_token(path: str) -> Response:
+    """Return the answer to a request without the token; a browser then asks for a password."""
+    text = "The token is missing or wrong; send Authorization: Bearer TOKEN."
+    headers = {"www-authenticate": 'Basic realm="levelfield: the token is the password", charset="UTF-8"'}
+    if path.startswith("/api/"):
+        return JSONResponse({"error": text}, 401, {"www-authenticate": "Bearer"})
+    return PlainTextResponse(text, 401, headers)
 
 
 def _host_header(host: str) -> str:

@@ -1,7 +1,7 @@
 "use strict";
-// Script of the live pages, in addition to page.js: update parts of the page, search with an image.
+// Script of the live pages, in addition to page.js: update parts of the page.
 (() => {
-  const { enhance, filterAll, moveChart, make } = window.levelfield;
+  const { enhance, filterAll, moveChart } = window.levelfield;
   const INTERVAL_MS = 1500; // between two requests
 
   // Save the user's state of a part of the page: checked boxes, sort order, charts, focus, scroll position.
@@ -55,69 +55,4 @@
   }
 
   document.querySelectorAll("[data-live]").forEach(keepUpdated);
-
-  // Image search
-
-  const box = document.getElementById("search-box");
-  if (!box) return;
-  const [input, status, out] = ["query-file", "status", "answers"].map((name) => document.getElementById(name));
-
-  async function show(body, type, url, preview) {
-    status.textContent = "Searching…";
-    const answer = await fetch(url, { method: body ? "POST" : "GET", body, headers: body ? { "content-type": type } : {} });
-    const found = await answer.json();
-    if (!answer.ok) {
-      status.textContent = found.error;
-      return;
-    }
-    out.replaceChildren();
-    status.textContent = "";
-    const query = document.getElementById("query");
-    query.replaceChildren();
-    const image = make("img");
-    image.alt = "query";
-    image.src = preview;
-    query.append(image);
-    for (const one of found.answers) {
-      const column = make("section");
-      column.append(make("h2", "", one.title), make("p", "lead", one.verdict));
-      one.notes.forEach((note) => column.append(make("p", "under", note)));
-      const list = make("ol", "hits");
-      for (const hit of one.neighbors) {
-        const item = make("li", hit.is_match === false ? "below" : "");
-        const button = make("button", "plain");
-        button.type = "button";
-        button.title = "search with this image";
-        const thumbnail = make("img");
-        thumbnail.alt = hit.label || hit.name;
-        thumbnail.loading = "lazy";
-        thumbnail.src = `/search/${one.index}/image/${hit.row}`;
-        thumbnail.addEventListener("error", () => thumbnail.replaceWith(make("small", "", "image not found")));
-        button.append(thumbnail);
-        button.addEventListener("click", () => show(null, "", `/search/${one.index}/again/${hit.row}`, thumbnail.src));
-        const words = make("p");
-        words.append(make("b", "", hit.label), ` ${hit.similarity.toFixed(3)}`);
-        item.append(button, words, make("p", "name", hit.name));
-        list.append(item);
-      }
-      column.append(list);
-      out.append(column);
-    }
-  }
-
-  function search(file) {
-    if (!file) return;
-    show(file, file.type || "application/octet-stream", "/search", URL.createObjectURL(file)).catch(() => {
-      status.textContent = "No answer from the server.";
-    });
-  }
-  input.addEventListener("change", () => search(input.files[0]));
-  box.addEventListener("dragover", (event) => { event.preventDefault(); box.classList.add("over"); });
-  box.addEventListener("dragleave", () => box.classList.remove("over"));
-  box.addEventListener("drop", (event) => {
-    event.preventDefault();
-    box.classList.remove("over");
-    search(event.dataTransfer.files[0]);
-  });
-  addEventListener("paste", (event) => search(event.clipboardData.files[0]));
 })();
