@@ -42,6 +42,9 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    rate: Annotated[
+        int, typer.Option(min=0, help="Maximum number of searches per minute and client; 0 for no limit.")
+    ] = 600,
     trust: TrustOption = False,
 ) -> None:
     """Serve live, read-only pages of all experiments in a directory. Ctrl+C stops the server."""
@@ -62,7 +65,7 @@ def serve(
     if index:
         from levelfield.reports.web.search import SearchBox
 
-        search = SearchBox(index, model=model, trust=trust)
+        search = SearchBox(index, model=model, trust=trust, rate=rate)
     app = make_app(roots, hosts=[host, *(allow_host or ())], search=search, token=token)
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -91,6 +94,7 @@ def _read_token(file: Path) -> str:
         raise UsageError(f"cannot read a token from {file}; write one line of ASCII text to it") from error
     if not 16 <= len(text) <= 1000 or not text.isprintable() or " " in text:
         raise UsageError(
-            f"the token in {file} is not one word of 16 to 1000 characters; make one with openssl rand -hex 24"
+            f"the token in {file} is not one word of 16 to 1000 characters; "
+            "make one with openssl rand -hex 24"
         )
     return text

@@ -1,4 +1,4 @@
-"""The search API: answers equal those of the Searcher; bad, hostile and unauthorized requests get one line."""
+"""The search API: answers equal those of the Searcher; bad and unauthorized requests get one line."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import base64
 import http.client
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from tests.retrieval.index.conftest import draw, fill, make_model
 
 import levelfield as lf
 from levelfield.core.errors import UsageError
+from levelfield.reports.web._rates import RateError, RateLimit
 from levelfield.reports.web._search_models import QueryAnswer, SearchResponse, parse_options
 from levelfield.reports.web.search import SearchBox
 from levelfield.reports.web.search_api import describe_api
@@ -186,6 +188,52 @@ def test_types_sizes_and_origins_are_checked(port: int) -> None:
     assert ask(port, "/api/v1/search", image, kind="image/png", Origin="http://evil.example")[0] == 403
     assert ask(port, "/api/v1/search", image, kind="image/png", Host="evil.example")[0] == 403
     assert ask(port, "/api/v1/search")[0] == 405
+
+
+def test_a_client_that_searches_too_often_waits(root: Path) -> None:
+    with served("--index", str(root / "index"), "--rate", "5") as address:
+        port = int(address.rsplit(":", 1)[1])
+        three = {"queries": [{"row": 0}] * 3, "k": 1}
+        assert ask(port, "/api/v1/search", three)[0] == 200
+        status, found = ask(port, "/api/v1/search", three)
+        assert status == 429 and "try again in" in found["error"]
+        assert ask(port, "/api/v1/health")[0] == 200 and ask(port, "/search")[0] == 200
+
+
+def test_the_curl_commands_of_the_documentation_work(port: int, root: Path, tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "search.md").read_text(encoding="utf-8")
+    (block,) = [each for each in re.findall(r"```console\n(.*?)```", page, re.DOTALL) if "curl" in each]
+    lines = [line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ ")]
+    commands = [line for line in lines if not line.startswith("levelfield")]
+    assert sum("curl" in command for command in commands) >= 6
+    script = "set -euo pipefail\n" + "\n".join(f"{command} && echo" for command in commands)
+    script = script.replace("8321", str(port)).replace("curl -s", "curl -sf")
+    draw(4).save(tmp_path / "photo.jpg")
+    (tmp_path / "token").write_text(TOKEN + "\n")
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    answers = [json.loads(line) for line in done.stdout.splitlines() if line.strip()]
+    assert answers[0] == {"status": "ok"} and len(answers) >= 5
+    found = [SearchResponse.model_validate(each) for each in answers if "answers" in each]
+    assert found[0].answers[0].neighbors[0].name.endswith("0004.png") and len(found) >= 3
+    assert (tmp_path / "thumbnail.webp").read_bytes()[:4] == b"RIFF"
+
+
+def test_searches_left_come_back_with_time_and_by_client() -> None:
+    now = [0.0]
+    limit = RateLimit(60, clock=lambda: now[0])
+    limit.spend("a", 60)
+    limit.spend("b", 60)
+    with pytest.raises(RateError, match="in 11 s") as found:
+        limit.spend("a", 10)
+    now[0] += found.value.seconds
+    limit.spend("a", 10)
+    now[0] += 3600
+    limit.spend("a", 64)  # more than a minute has: allowed once, and the client waits the longer
+    now[0] += 4
+    with pytest.raises(RateError):
+        limit.spend("a")
+    RateLimit(0).spend("a", 10**9)
 
 
 def test_the_description_names_every_route_and_resolves(root: Path) -> None:

@@ -314,6 +314,7 @@ def _common_metrics(chosen: Sequence[ExperimentState]) -> list[str]:
 
 def search_page(
     indexes: Sequence[IndexFacts],
+    *,
     examples: Sequence[int],
     neighbors: int,
     rerankings: Sequence[str],

@@ -8,10 +8,12 @@ from contextlib import asynccontextmanager
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from levelfield.reports.web._rates import RateError
+
 MAX_TOTAL = 400_000_000  # bytes of all bodies at once
 
 
-class UploadRefused(Exception):
+class UploadError(Exception):
     """Body that exceeds a limit; ``status`` is the status of the answer."""
 
     def __init__(self, message: str, status: int) -> None:
@@ -30,20 +32,30 @@ class Uploads:
         """Yield the body of a request; it counts until the block ends.
 
         Raises:
-            UploadRefused: The body has more than ``limit`` bytes, or all bodies together have too many.
+            UploadError: The body has more than ``limit`` bytes, or all bodies together have too many.
         """
         data = bytearray()
         try:
             async for chunk in request.stream():
                 if len(data) + len(chunk) > limit:
-                    raise UploadRefused(f"the body has more than {limit:,} bytes; send less", 413)
+                    raise UploadError(f"the body has more than {limit:,} bytes; send less", 413)
                 if self._held + len(chunk) > self._total:
-                    raise UploadRefused("the server holds too many uploads; try again in a second", 503)
+                    raise UploadError("the server holds too many uploads; try again in a second", 503)
                 data += chunk
                 self._held += len(chunk)
             yield bytes(data)
         finally:
             self._held -= len(data)
+
+
+def client_of(request: Request) -> str:
+    """Return the address of the client; behind a proxy, that of the proxy."""
+    return "" if request.client is None else request.client.host
+
+
+def wait_response(error: RateError) -> Response:
+    """Return the answer to a client that searches too often."""
+    return JSONResponse({"error": str(error)}, 429, {"retry-after": str(error.seconds)})
 
 
 def error_response(message: str, status: int) -> Response:

@@ -21,6 +21,7 @@ from levelfield.core.errors import LevelfieldError, mask_password
 from levelfield.data import ImageError
 from levelfield.data.thumbnails import encode_thumbnail
 from levelfield.reports.web._html import search_page, search_script
+from levelfield.reports.web._rates import RateError, RateLimit
 from levelfield.reports.web._search_models import (
     IndexFacts,
     SearchOptions,
@@ -28,13 +29,20 @@ from levelfield.reports.web._search_models import (
     describe_index,
     parse_options,
 )
-from levelfield.reports.web._uploads import UploadRefused, Uploads, error_response
-from levelfield.reports.web.search_api import IndexNotFound, SearchApi, failure
+from levelfield.reports.web._uploads import (
+    UploadError,
+    Uploads,
+    client_of,
+    error_response,
+    wait_response,
+)
+from levelfield.reports.web.search_api import IndexNotFoundError, SearchApi, failure
 from levelfield.retrieval.embedders.bounded import BoundedDecoder
 from levelfield.retrieval.index import RERANKINGS, SearchAnswer, Searcher
 from levelfield.retrieval.index.result_page import summarize_answer
 
 NEIGHBORS = 24
+SEARCHES_PER_MINUTE = 600
 EXAMPLES = 6  # images of the index that the page shows before the first search
 THUMBNAIL_SIDE = 240
 T = TypeVar("T")
@@ -48,6 +56,7 @@ class SearchBox:
         model: Model directory for indexes in a database.
         decoder: Decoder of images. Defaults to a new BoundedDecoder.
         trust: Run the code of any trunk that the indexes name.
+        rate: Maximum number of searches per minute and client; 0 for no limit.
     """
 
     def __init__(
@@ -57,9 +66,11 @@ class SearchBox:
         model: Path | None = None,
         decoder: BoundedDecoder | None = None,
         trust: bool = False,
+        rate: int = SEARCHES_PER_MINUTE,
     ) -> None:
         self._decoder = decoder or BoundedDecoder()
         self.uploads = Uploads()
+        self.rate = RateLimit(rate)
         self.max_bytes = self._decoder.max_bytes
         self.decode = self._decoder.decode
         # One thread owns models, catalogs and their connections; others call it.
@@ -73,7 +84,12 @@ class SearchBox:
         def page(_: Request) -> Response:
             return HTMLResponse(
                 search_page(
-                    self.describe(), self._examples(), NEIGHBORS, RERANKINGS, self.max_bytes, has_experiments
+                    self.describe(),
+                    examples=self._examples(),
+                    neighbors=NEIGHBORS,
+                    rerankings=RERANKINGS,
+                    limit=self.max_bytes,
+                    has_experiments=has_experiments,
                 )
             )
 
@@ -105,9 +121,9 @@ class SearchBox:
         return self.call(number, describe)
 
     def check_index(self, number: int) -> None:
-        """Raise IndexNotFound if there is no index with this number."""
+        """Raise IndexNotFoundError if there is no index with this number."""
         if number >= len(self._searchers):
-            raise IndexNotFound("there is no such index; /api/v1/indexes lists them")
+            raise IndexNotFoundError("there is no such index; /api/v1/indexes lists them")
 
     def call(self, number: int, function: Callable[[Searcher], T]) -> T:
         """Return the result of a function of an index, called in the thread that owns it."""
@@ -127,11 +143,14 @@ class SearchBox:
 
     async def _search_upload(self, request: Request) -> Response:
         try:
+            self.rate.spend(client_of(request))
             async with self.uploads.read(request, self.max_bytes) as body:
                 parameters = request.query_params.multi_items()
                 return await run_in_threadpool(self._answer_upload, body, parameters)
-        except UploadRefused as error:
+        except UploadError as error:
             return error_response(f"the image is too large: {error}", error.status)
+        except RateError as error:
+            return wait_response(error)
 
     def _answer_upload(self, body: bytes, parameters: list[tuple[str, str]]) -> Response:
         def search_all(options: SearchOptions) -> list[SearchAnswer]:
@@ -146,6 +165,11 @@ class SearchBox:
     def _search_indexed(self, request: Request) -> Response:
         """Search with an indexed image: by its vector in its index, by its file in others."""
         chosen, row = int(request.path_params["index"]), int(request.path_params["row"])
+
+        try:
+            self.rate.spend(client_of(request))
+        except RateError as error:
+            return wait_response(error)
 
         def search_all(options: SearchOptions) -> list[SearchAnswer]:
             self.check_index(chosen)

@@ -1,7 +1,7 @@
 """HTTP API of the image search: JSON in, JSON out, described by OpenAPI.
 
-``/api/v1/search`` takes an image as its body, or JSON with one or several queries. The same limits as those of
-the page apply, and nothing that was sent is stored.
+``/api/v1/search`` takes an image as its body, or JSON with one or several queries. The limits are those of the
+page, and nothing that was sent is stored.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from levelfield.core.errors import LevelfieldError, UsageError
+from levelfield.data import ImageError
+from levelfield.reports.web._rates import RateError
 from levelfield.reports.web._search_models import (
     Failure,
     Health,
@@ -33,7 +35,7 @@ from levelfield.reports.web._search_models import (
     parse_options,
     parse_request,
 )
-from levelfield.reports.web._uploads import UploadRefused, error_response
+from levelfield.reports.web._uploads import UploadError, client_of, error_response, wait_response
 from levelfield.reports.web.server import HEALTH
 from levelfield.retrieval.index import SearchAnswer, Searcher
 
@@ -85,25 +87,29 @@ class SearchApi:
                 415,
             )
         limit = JSON_BYTES if is_json else self._box.max_bytes
-        parameters = request.query_params.multi_items()
+        parameters, client = request.query_params.multi_items(), client_of(request)
         try:
+            self._box.rate.spend(client)
             async with self._box.uploads.read(request, limit) as body:
                 answer = self._answer_json if is_json else self._answer_image
-                return await run_in_threadpool(_guarded, lambda: answer(body, parameters))
-        except UploadRefused as error:
+                return await run_in_threadpool(_guarded, lambda: answer(body, parameters, client))
+        except UploadError as error:
             return error_response(str(error), error.status)
+        except RateError as error:
+            return wait_response(error)
 
-    def _answer_image(self, body: bytes, parameters: list[tuple[str, str]]) -> SearchResponse:
+    def _answer_image(self, body: bytes, parameters: list[tuple[str, str]], _: str) -> SearchResponse:
         options = parse_options(parameters)
         self._box.check_index(options.index)
         pixels = self._box.decode(body)
         return self._respond(options, [lambda searcher: searcher.search(pixels, **options.arguments())])
 
-    def _answer_json(self, body: bytes, parameters: list[tuple[str, str]]) -> SearchResponse:
+    def _answer_json(self, body: bytes, parameters: list[tuple[str, str]], client: str) -> SearchResponse:
         if parameters:
             raise UsageError("a JSON request has its options in the body; leave out those of the address")
         request = parse_request(body)
         self._box.check_index(request.index)
+        self._box.rate.spend(client, len(request.queries) - 1)  # the first one is counted already
         searches = []
         for number, query in enumerate(request.queries):
             try:
@@ -133,9 +139,13 @@ class SearchApi:
     ) -> SearchResponse:
         answers = []
         for search in searches:  # one call each, so that a long request does not keep others waiting
-            answer, root = self._box.call(
-                options.index, lambda each, run=search: (run(each), each.store.root())
-            )
+
+            def run(
+                searcher: Searcher, search: Callable[[Searcher], SearchAnswer] = search
+            ) -> tuple[SearchAnswer, str]:
+                return search(searcher), searcher.store.root()
+
+            answer, root = self._box.call(options.index, run)
             answers.append(as_answer(options.index, answer, root))
         return SearchResponse(
             index=options.index, model=self._box.describe_one(options.index).model, answers=answers
@@ -143,7 +153,7 @@ class SearchApi:
 
 
 def _guarded(answer: Callable[[], BaseModel]) -> Response:
-    """Return the answer as JSON, or the error: 422 for a bad request, 503 for an index that cannot be read."""
+    """Return the answer as JSON, or the error."""
     try:
         return Response(answer().model_dump_json(), media_type="application/json")
     except LevelfieldError as error:
@@ -152,14 +162,14 @@ def _guarded(answer: Callable[[], BaseModel]) -> Response:
 
 def failure(error: LevelfieldError) -> Response:
     """Return an error without paths of the server."""
-    if isinstance(error, IndexNotFound):
+    if isinstance(error, IndexNotFoundError):
         return error_response(str(error), 404)
-    if isinstance(error, ValueError):  # a UsageError, or an image that cannot be read
+    if isinstance(error, UsageError | ImageError):
         return error_response(str(error), 422)
     return error_response("the index cannot be searched now; tell the owner of the server", 503)
 
 
-class IndexNotFound(UsageError):
+class IndexNotFoundError(UsageError):
     """Number of an index that the server does not have."""
 
 
@@ -176,14 +186,14 @@ def describe_api() -> dict[str, Any]:
             "name": "filter" if name == "filters" else name,
             "in": "query",
             "schema": schema,
-            "description": f"{schema.get('description', '')} For an image as body; repeat filter for several.",
+            "description": f"{schema.get('description', '')} Only for an image as body.",
         }
         for name, schema in options.items()
     ]
     search = _operation(
         "Find similar images. The body is an image, or JSON with up to 64 queries.",
         SearchResponse,
-        (401, 404, 413, 415, 422, 503),
+        (401, 404, 413, 415, 422, 429, 503),
     )
     search["parameters"] = parameters
     search["requestBody"] = {
