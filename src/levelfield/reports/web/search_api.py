@@ -1,7 +1,7 @@
 """HTTP API of the image search: JSON in, JSON out, described by OpenAPI.
 
-``/api/v1/search`` takes an image as its body, or JSON with one or several queries. The limits are those of the
-page, and nothing that was sent is stored.
+``/api/v1/search`` takes an image as its body, or JSON with one or several queries. The limits are those of
+the page, and nothing that was sent is stored.
 """
 
 from __future__ import annotations
