@@ -174,14 +174,13 @@ class SearchBox:
         def search_all(options: SearchOptions) -> list[SearchAnswer]:
             self.check_index(chosen)
             pixels = self.decode(self._read_image(request)) if len(self._searchers) > 1 else None
-            answers = []
-            for number in range(len(self._searchers)):
-                if number == chosen or pixels is None:
-                    run = lambda each: self.search_row(each, row, **options.arguments())  # noqa: E731
-                else:
-                    run = lambda each: each.search(pixels, **options.arguments())  # noqa: E731
-                answers.append(self.call(number, run))
-            return answers
+            arguments = options.arguments()
+            return [
+                self.call(number, lambda each: self.search_row(each, row, **arguments))
+                if number == chosen or pixels is None
+                else self.call(number, lambda each: each.search(pixels, **arguments))
+                for number in range(len(self._searchers))
+            ]
 
         return self._answer(request.query_params.multi_items(), search_all)
 
