@@ -27,6 +27,7 @@ NOT_RUN = {
     ("docs/reality-check.md", "levelfield plan results/"),
     ("docs/reality-check.md", "levelfield run results/e"),
     ("docs/reports.md", "$ pip install 'levelfiel"),
+    ("docs/search.md", "$ curl -X PUT http://qdr"),
     ("docs/search.md", "$ levelfield serve --ind"),
     ("docs/search.md", "levelfield index photos/"),
     ("docs/speed.md", "make speed SPEED=--quick"),

@@ -39,6 +39,13 @@ def index(  # noqa: PLR0917 - a command's options are its parameters
         list[str] | None,
         typer.Option(help="Remove this image, or all images of this folder, instead of adding (repeatable)."),
     ] = None,
+    export: Annotated[
+        str | None,
+        typer.Option(help="Write the index as files for qdrant, milvus or pgvector, instead of adding."),
+    ] = None,
+    export_to: Annotated[Path, typer.Option(help="Empty or missing directory for --export.")] = Path(
+        "index-export"
+    ),
     memory: Annotated[
         float | None, typer.Option(help="Maximum GB for approximate search. A new index has 4.", min=0.001)
     ] = None,
@@ -69,6 +76,9 @@ def index(  # noqa: PLR0917 - a command's options are its parameters
             raise UsageError(f"{out} has no image {remove[0]}; give the path or folder as it was indexed")
         typer.echo(f"{removed} images removed, {left} left in {mask_password(out)}")
         return
+    if export is not None:
+        _export(out, export, export_to)
+        return
     if source is None or model is None:
         raise UsageError("levelfield index needs images and --model; see levelfield index --help")
     embedder = load_embedder(model, trust=trust)
@@ -90,6 +100,18 @@ def index(  # noqa: PLR0917 - a command's options are its parameters
             ),
         )
     _show(updated, out, as_json=as_json)
+
+
+def _export(index: str, database: str, directory: Path) -> None:
+    from levelfield.retrieval.index import open_store
+    from levelfield.retrieval.index.exchange import export_index
+
+    store = open_store(index)
+    try:
+        count = export_index(store, directory, database)
+    finally:
+        store.close()
+    typer.echo(f"{count} images written to {directory} for {database}; docs/search.md says how to load them")
 
 
 def _open_source(

@@ -25,7 +25,7 @@ from levelfield.retrieval.index._sources import (
     images_from_folder,
 )
 from levelfield.retrieval.index._store import VectorStore
-from levelfield.retrieval.index._update import UpdatedIndex, remove_images, update_index
+from levelfield.retrieval.index._update import UpdatedIndex, open_store, remove_images, update_index
 
 __all__ = [
     "EXACT_UP_TO",
@@ -56,6 +56,7 @@ __all__ = [
     "images_from_folder",
     "open_index",
     "open_or_create_index",
+    "open_store",
     "parse_filters",
     "remove_images",
     "search_exactly",

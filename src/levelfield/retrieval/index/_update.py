@@ -10,7 +10,12 @@ from levelfield.core.errors import mask_password
 from levelfield.retrieval.embedders import ImageEmbedder
 from levelfield.retrieval.index._build import IndexingResult, add_images
 from levelfield.retrieval.index._card import check_same_model
-from levelfield.retrieval.index._local import describe_search, edit_index, open_or_create_index
+from levelfield.retrieval.index._local import (
+    describe_search,
+    edit_index,
+    open_index,
+    open_or_create_index,
+)
 from levelfield.retrieval.index._metadata import add_dates, add_metadata
 from levelfield.retrieval.index._sources import SourceImage
 from levelfield.retrieval.index._store import VectorStore, is_database
@@ -97,3 +102,12 @@ def remove_images(index: str, names: Sequence[str]) -> tuple[int, int]:
         removed, left = sum(local.remove(name) for name in names), len(local)
         local.finish()
     return removed, left
+
+
+def open_store(index: str | Path) -> VectorStore:
+    """Open an index directory, or an index in a database, for reading."""
+    if is_database(index):
+        from levelfield.retrieval.index.postgres import PostgresIndex
+
+        return PostgresIndex(str(index))
+    return open_index(index)
