@@ -202,7 +202,7 @@ def test_a_client_that_searches_too_often_waits(root: Path) -> None:
 
 def test_the_curl_commands_of_the_documentation_work(port: int, root: Path, tmp_path: Path) -> None:
     page = (Path(__file__).parents[3] / "docs" / "search.md").read_text(encoding="utf-8")
-    (block,) = [each for each in re.findall(r"```console\n(.*?)```", page, re.DOTALL) if "curl" in each]
+    (block,) = [each for each in re.findall(r"```console\n(.*?)```", page, re.DOTALL) if "curl -s" in each]
     lines = [line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ ")]
     commands = [line for line in lines if not line.startswith("levelfield")]
     assert sum("curl" in command for command in commands) >= 6
