@@ -1,6 +1,6 @@
 """Choose the optimizer settings of the preset ``laptop`` by validation scores, per kind of loss.
 
-    python -m benchmarks.presets.choose_laptop --root CUB_200_2011 --out DIRECTORY [--lr 3e-4 1e-3 ...]
+    python -m benchmarks.presets.choose_laptop --root CUB_200_2011 --out DIRECTORY [--dataset NAME] [--lr 3e-4 1e-3 ...]
 
 Trains heads that start from PCA on frozen features of CUB's training folds, at several learning rates, and
 prints the best rate for losses that compare samples and for classification losses. ``--epochs 20`` trains for
@@ -18,7 +18,7 @@ from benchmarks.presets.choosing import measure, report
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--dataset", default="cub200")
-    parser.add_argument("--root", required=True)
+    parser.add_argument("--root", help="directory of the dataset, if it has one")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--lr", type=float, nargs="+", default=[3e-5, 1e-4, 3e-4, 1e-3, 3e-3])
     parser.add_argument("--optimizer", nargs="+", default=["adam"])
@@ -37,7 +37,7 @@ def main() -> None:
         for name in options.optimizer
         for lr in options.lr
     }
-    dataset = {"name": options.dataset, "root": options.root}
+    dataset = {"name": options.dataset} | ({"root": options.root} if options.root else {})
     scores = measure(settings, preset="laptop", dataset=dataset, out=options.out, folds=options.folds)
     report(scores, options.out)
 

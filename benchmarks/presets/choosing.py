@@ -133,6 +133,7 @@ def run_scores(
     values = {"name": "choose", "preset": preset, "dataset": dict(dataset), **setting}
     values |= {"methods": [{"name": method, "set": fixed}], "hyperparameters": "defaults"}
     resolved = resolve_experiment(lf.Experiment.build(**values))
+    (out / "runs").mkdir(parents=True, exist_ok=True)
     scores = RunScores([], [], [], [])
     for fold, seed in itertools.product(folds, seeds):
         spec = resolved.run_spec(resolved.methods[0], {}, fold=fold, seed=resolved.seed("choose", seed, fold))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ def run(
     search_only: bool = False,
     plan: str | Path | None = None,
     depart: str | None = None,
+    reuse: Sequence[str | Path] = (),
 ) -> ExperimentResult:
     """Run an experiment, write its report, and return the result.
 
@@ -34,6 +35,8 @@ def run(
             For machines that help with a shared search.
         plan: Plan file from :func:`preregister`. An experiment that departs from it is refused.
         depart: Reason of departures from the plan. They are then recorded, and every report shows them.
+        reuse: Experiment directories or archives. Their finished trials of the same searches are copied
+            instead of run again, so an unfinished experiment continues on another machine from its archive.
 
     Example::
 
@@ -47,7 +50,13 @@ def run(
     directory = experiment_directory(loaded, out)
     with with_trackers(loaded, directory):
         run_without_trackers(
-            loaded, directory, progress=progress, search_only=search_only, plan=plan, depart=depart
+            loaded,
+            directory,
+            progress=progress,
+            search_only=search_only,
+            plan=plan,
+            depart=depart,
+            reuse=reuse,
         )
     return ExperimentResult(directory)
 
@@ -104,12 +113,21 @@ def run_without_trackers(
     search_only: bool = False,
     plan: str | Path | None = None,
     depart: str | None = None,
+    reuse: Sequence[str | Path] = (),
 ) -> None:
     """Run an experiment and write its report; for callers that print results before trackers finish."""
     from levelfield.engine import is_rank_zero
     from levelfield.protocol import run_protocol
     from levelfield.reports import write_report
 
-    run_protocol(experiment, directory, progress=progress, search_only=search_only, plan=plan, depart=depart)
+    run_protocol(
+        experiment,
+        directory,
+        progress=progress,
+        search_only=search_only,
+        plan=plan,
+        depart=depart,
+        reuse=reuse,
+    )
     if is_rank_zero() and not search_only:
         write_report(directory)

@@ -25,6 +25,7 @@ def run_and_show(
     as_json: bool,
     plan: Path | None = None,
     depart: str | None = None,
+    reuse: Sequence[Path] = (),
 ) -> None:
     """Run an experiment, write its report and show table and verdict; then wait for slow trackers."""
     from levelfield import api
@@ -33,7 +34,7 @@ def run_and_show(
     root = api.experiment_directory(experiment, out)
     with api.with_trackers(experiment, root):
         with experiment_progress(quiet=quiet or not is_rank_zero(), as_json=as_json) as shown:
-            api.run_without_trackers(experiment, root, progress=shown, plan=plan, depart=depart)
+            api.run_without_trackers(experiment, root, progress=shown, plan=plan, depart=depart, reuse=reuse)
         if is_rank_zero():
             _show(root, quiet=quiet, as_json=as_json)
 

@@ -50,6 +50,14 @@ def run(
         str | None,
         typer.Option("--depart", help="Reason to depart from the plan; every report shows it."),
     ] = None,
+    reuse: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--reuse",
+            help="Experiment directory or archive whose finished trials are copied instead of run again "
+            "(repeatable).",
+        ),
+    ] = None,
 ) -> None:
     """Run an experiment: search, select, confirm, report. The same command continues a stopped run."""
     from levelfield.cli._progress import experiment_progress
@@ -62,13 +70,23 @@ def run(
     if experiment.track and not quiet and not as_json:
         _print_viewer_commands(experiment, out)
     if not search_only:
-        run_and_show(experiment, out, quiet=quiet, as_json=as_json, plan=plan, depart=depart)
+        run_and_show(
+            experiment, out, quiet=quiet, as_json=as_json, plan=plan, depart=depart, reuse=reuse or ()
+        )
         return
 
     from levelfield.api import run as run_experiment
 
     with experiment_progress(quiet=quiet, as_json=as_json) as shown:
-        result = run_experiment(experiment, out, progress=shown, search_only=True, plan=plan, depart=depart)
+        result = run_experiment(
+            experiment,
+            out,
+            progress=shown,
+            search_only=True,
+            plan=plan,
+            depart=depart,
+            reuse=reuse or (),
+        )
     print(f"All searches are finished; records: {result.path}")
 
 

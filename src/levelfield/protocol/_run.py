@@ -6,7 +6,7 @@ test set is opened for any of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from levelfield import metrics
@@ -28,7 +28,7 @@ from levelfield.protocol.schedule._flow import Flow, WaitForJobs, WaitUntil
 from levelfield.protocol.schedule._progress import ProgressCallback, ProgressState
 from levelfield.protocol.schedule._scheduler import Scheduler
 from levelfield.protocol.search._proposals import trial_budget
-from levelfield.protocol.search._search import search_flow, search_id
+from levelfield.protocol.search._search import search_flow, search_id, search_record
 from levelfield.protocol.spec._resolve import resolve_experiment
 from levelfield.protocol.spec._resolved import ResolvedExperiment
 from levelfield.records import (
@@ -41,6 +41,7 @@ from levelfield.records import (
     default_directory,
     now,
     read_selection,
+    reuse_trials,
     select,
 )
 from levelfield.train import run_job
@@ -55,6 +56,7 @@ def run_protocol(
     plan: str | Path | None = None,
     depart: str | None = None,
     recorded: bool = False,
+    reuse: Sequence[str | Path] = (),
 ) -> Path:
     """Run an experiment (search, select, confirm) and return its directory.
 
@@ -67,11 +69,13 @@ def run_protocol(
         plan: Plan file; an experiment that departs from it is refused.
         depart: Reason of departures from the plan.
         recorded: The experiment is one of the records, which is run again as it was.
+        reuse: Experiment directories or archives; their finished trials of the same searches are copied.
     """
     root = Path(out) if out is not None else default_directory(experiment.name)
     store = Store(root.absolute())  # workers may have another working directory
     resolved = resolve_experiment(experiment, recorded=recorded)
     planned = check_plan(resolved, store, plan, depart)
+    sources = [_reused_store(directory) for directory in reuse]
     if started_by_torchrun():
         if experiment.engine.name not in ("local", "torchrun"):
             raise UsageError(
@@ -79,12 +83,12 @@ def run_protocol(
             )
         with TorchrunEngine([run_job]).open() as ranks:
             if is_rank_zero():
-                _run_flows(resolved, store, ranks, progress, planned, search_only=search_only)
+                _run_flows(resolved, store, ranks, progress, planned, search_only=search_only, reuse=sources)
             else:
                 ranks.follow()
         return root
     with create(experiment.engine) as engine:
-        _run_flows(resolved, store, engine, progress, planned, search_only=search_only)
+        _run_flows(resolved, store, engine, progress, planned, search_only=search_only, reuse=sources)
     return root
 
 
@@ -96,9 +100,16 @@ def _run_flows(
     planned: PlanCheck | None,
     *,
     search_only: bool,
+    reuse: Sequence[Store],
 ) -> None:
     with store.open():
         _check_same_images(store, resolved)
+        for source in reuse:
+            reuse_trials(
+                store,
+                source,
+                [search_record(r, method) for r in resolved.repeats for method in resolved.methods],
+            )
         if planned is not None:
             planned.record(store)
         _write_index(store, resolved, {})
@@ -125,6 +136,13 @@ def _run_flows(
             return
         seal_scores(store)
         Scheduler(engine, progress_state).run([gallery_flow(resolved, barrier.frozen[baseline], store)])
+
+
+def _reused_store(directory: str | Path) -> Store:
+    """Return the records whose trials are reused; raise UsageError if there are none."""
+    source = Store(Path(directory))
+    source.experiment_record()
+    return source
 
 
 def _baseline_flow(

@@ -69,6 +69,7 @@ from levelfield.records._preregistration import (
 )
 from levelfield.records._provenance import environment, now
 from levelfield.records._record_files import RerunArrays
+from levelfield.records._reuse import reuse_trials
 from levelfield.records._run import STATE_FILE, RunDirectory
 from levelfield.records._seal import (
     collect_seals,
@@ -165,6 +166,7 @@ __all__ = [
     "read_ledger",
     "read_preregistration",
     "read_selection",
+    "reuse_trials",
     "rows_digest",
     "seal_records",
     "seals_records",
