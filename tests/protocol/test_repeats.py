@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -82,9 +83,13 @@ def test_a_single_search_is_said_to_leave_its_luck_uncounted(
     repeated: dict[str, Any], tmp_path: Path
 ) -> None:
     repeated["search"]["repeats"] = 1
-    found = result_warnings(read_comparison(lf.run(lf.Experiment.build(**repeated), tmp_path / "runs").path))
+    comparison = read_comparison(lf.run(lf.Experiment.build(**repeated), tmp_path / "runs").path)
+    found = result_warnings(comparison)
     assert any("do not include luck in the search" in line for line in found)
     assert any("With 2 trials per search" in line for line in found)
+    search = comparison.experiment.search.model_copy(update={"repeats": 3})
+    many = replace(comparison, experiment=comparison.experiment.model_copy(update={"search": search}))
+    assert not any("trials per search" in line for line in result_warnings(many)), "its luck is counted"
 
 
 def test_the_plan_counts_all_repeats(repeated: dict[str, Any], tmp_path: Path) -> None:

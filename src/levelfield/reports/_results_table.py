@@ -347,6 +347,7 @@ def ledger_table(comparison: Comparison) -> Table:
 
 
 FEW_TRIALS = 20  # with fewer, two searches of one method often differ: docs/statistics.md
+ENOUGH_SEARCHES = 3  # verdicts then include luck in the search, however large it is
 
 
 def search_luck_warnings(comparison: Comparison) -> list[str]:
@@ -363,7 +364,7 @@ def search_luck_warnings(comparison: Comparison) -> list[str]:
         main = comparison.metric_infos[comparison.experiment.training.metric]
         found.extend(_measured_luck(luck, main) for luck in comparison.luck)
     fewest = min(len(result.trials) for result in searched)
-    if fewest < FEW_TRIALS:
+    if fewest < FEW_TRIALS and comparison.experiment.search.repeats < ENOUGH_SEARCHES:
         found.append(
             f"With {fewest} trials per search, luck in the search is large; use {FEW_TRIALS} or more "
             "(`levelfield study search-luck` measures it)."
