@@ -1,6 +1,6 @@
 """Choose the optimizer settings of the preset ``laptop`` by validation scores, per kind of loss.
 
-    python -m benchmarks.presets.choose_laptop --root CUB_200_2011 --out DIRECTORY [--dataset NAME] [--lr 3e-4 ...]
+    python -m benchmarks.presets.choose_laptop --root FOLDER --out DIRECTORY [--dataset NAME] [--lr 3e-4 ...]
 
 Trains heads that start from PCA on frozen features of CUB's training folds, at several learning rates, and
 prints the best rate for losses that compare samples and for classification losses. ``--epochs 20`` trains for
