@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from levelfield.metrics import _exact, _filtered_search, evaluate
-from levelfield.metrics._filtered_search import by_row_then_similarity, nth_largest, rows_and_columns
+from levelfield.metrics._selection import by_row_then_similarity, nth_largest, rows_and_columns
 
 VALUES = st.floats(-2, 2, width=32)
 
@@ -52,7 +52,7 @@ def test_few_large_classes_score_as_if_everything_were_sorted(classes, step, dis
     rows = (rows / step).round() * step + 0.01 if step else rows
     names = ("precision_at_1", "r_precision", "map_at_r", "map_c", "ndcg_at_40", "mrr")
     filtered = evaluate(rows, labels, metrics=names, distance=distance, per_query=True)
-    monkeypatch.setattr(_filtered_search, "_needs_full_sort", lambda *_: True)
+    monkeypatch.setattr(_filtered_search, "needs_full_sort", lambda *_: True)
     by_sorting = evaluate(rows, labels, metrics=names, distance=distance, per_query=True)
     for name in names:
         assert np.array_equal(filtered.per_query[name], by_sorting.per_query[name])

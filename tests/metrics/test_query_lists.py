@@ -124,7 +124,7 @@ def test_memory_and_the_way_of_searching_change_no_score(seed, memory):
     }
     filtered = evaluate(rows, memory=memory, **options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_filtered_search, "_needs_full_sort", lambda *_: True)
+        patch.setattr(_filtered_search, "needs_full_sort", lambda *_: True)
         by_sorting = evaluate(rows, **options)
     for name in SHALLOW:
         assert np.array_equal(filtered.per_query[name], by_sorting.per_query[name], equal_nan=True)

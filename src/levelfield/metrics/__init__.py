@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from levelfield.metrics._clusters import Contingency
+from levelfield.metrics._concatenation import evaluate_concatenation
 from levelfield.metrics._correlation import Correlation, correlation
 from levelfield.metrics._evaluate import DEFAULT_METRICS, evaluate
 from levelfield.metrics._rankings import score_rankings
@@ -22,6 +23,7 @@ __all__ = [
     "card",
     "correlation",
     "evaluate",
+    "evaluate_concatenation",
     "register",
     "registry",
     "resolve_metric",

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from levelfield.core.errors import UsageError
 from levelfield.core.seeds import torch_generator
-from levelfield.metrics._exact import Candidates, distances_of_pairs, exact_order, hits_in_order
+from levelfield.metrics._exact import distances_of_pairs, exact_order, hits_in_order
 from levelfield.metrics._filtered_search import SearchRequest
 from levelfield.metrics._relevance import RelevantHits, hidden_cells
 from levelfield.metrics._vectors import PIECE, row_blocks
@@ -46,19 +46,11 @@ class ApproximateSearch:
             items = self._neighbors(block)
             row, column = (items >= 0).nonzero(as_tuple=True)
             query, item = block[row], items[row, column]
-            candidates = Candidates(
-                row=row,
-                query=query,
-                item=item,
-                is_hit=relevance.is_hit(query, item),
-                similarity=torch.zeros_like(item, dtype=torch.float32),
-            )
+            is_hit = relevance.is_hit(query, item)
             distance = distances_of_pairs(self.request.queries, self.request.gallery, query, item)
-            candidates = candidates.select(exact_order(candidates, row, distance))
-            yield (
-                block,
-                hits_in_order(candidates, relevance.relevant[block], gallery=self.request.ranked_items),
-            )
+            is_hit = is_hit[exact_order(is_hit, row, distance)]
+            relevant = relevance.relevant[block]
+            yield block, hits_in_order(row, is_hit, relevant, gallery=self.request.ranked_items)
 
     def recall(self, rows: Tensor) -> float:
         """Return the share of the true nearest items, up to the metrics' depth, that the index finds."""

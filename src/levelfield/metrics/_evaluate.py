@@ -18,6 +18,7 @@ from levelfield.metrics._clusters import contingency, kmeans
 from levelfield.metrics._filtered_search import SearchRequest, search_exact
 from levelfield.metrics._inputs import EvaluationInputs, check_inputs
 from levelfield.metrics._registry import ResolvedMetric, resolve_metric
+from levelfield.metrics._relevance import Relevance
 from levelfield.metrics._scores import Scores, class_intervals
 from levelfield.metrics._vectors import Distance
 
@@ -86,20 +87,14 @@ def evaluate(
     if bootstrap is not None:
         renamed_option("bootstrap", "intervals", of="evaluate")
         intervals = bootstrap > 0
-    resolved = {name: resolve_metric(name) for name in metrics}
-    if not resolved:
-        raise UsageError("metrics is empty; name at least one metric")
-    kinds = {
-        kind: [m for m in resolved.values() if m.card.kind == kind] for kind in ("retrieval", "clustering")
-    }
-    by_class = [m.name for m in resolved.values() if m.card.kind != "retrieval"]
-    if labels is None and by_class:
-        raise UsageError(f"{by_class[0]} needs classes, not lists of relevant items; give labels too")
-    scores: dict[str, float] = {}
-    values: dict[str, npt.NDArray[np.float64]] = {}
-    spread: dict[str, float] = {}
+    resolved = ResolvedMetrics(metrics)
+    if labels is None and resolved.by_class:
+        raise UsageError(
+            f"{resolved.by_class[0]} needs classes, not lists of relevant items; give labels too"
+        )
+    table = None
     recall = None
-    with _full_precision():
+    with full_precision():
         given = check_inputs(
             embeddings,
             labels,
@@ -109,32 +104,88 @@ def evaluate(
             relevant=relevant,
             ignore=ignore,
         )
-        if kinds["retrieval"]:
-            request = SearchRequest(given.queries, given.gallery, given.relevance, kinds["retrieval"], memory)
-            values, recall = _per_query(request, index=index, seed=seed, progress=progress)
-            scores |= {name: float(np.nanmean(each)) for name, each in values.items()}
-        if kinds["clustering"]:
-            runs = _clustering(given, kinds["clustering"], seeds=cluster_seeds, seed=seed)
-            scores |= {name: float(np.mean(each)) for name, each in runs.items()}
-            spread = {name: float(np.std(each, ddof=1)) for name, each in runs.items() if len(each) > 1}
-        scores |= {m.name: m.compute(given.space) for m in resolved.values() if m.card.kind == "structure"}
+        if resolved.retrieval:
+            request = SearchRequest(given.queries, given.gallery, given.relevance, resolved.retrieval, memory)
+            table, recall = _per_query(request, index=index, seed=seed, progress=progress)
+        return assemble_scores(
+            given,
+            labels,
+            resolved,
+            table,
+            per_query=per_query,
+            intervals=intervals,
+            seed=seed,
+            cluster_seeds=cluster_seeds,
+            recall=recall,
+            notes=() if recall is None else (_index_note(index, recall),),
+        )
+
+
+class ResolvedMetrics:
+    """Metrics of an evaluation, by kind and in the requested order.
+
+    Attributes:
+        names: All names.
+        retrieval: Metrics of ranks.
+        clustering: Metrics of clusters.
+        structure: Metrics of the space.
+        by_class: Names of the metrics that need classes.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        resolved = {name: resolve_metric(name) for name in names}
+        if not resolved:
+            raise UsageError("metrics is empty; name at least one metric")
+        self.names = tuple(resolved)
+        self.retrieval, self.clustering, self.structure = (
+            [m for m in resolved.values() if m.card.kind == kind]
+            for kind in ("retrieval", "clustering", "structure")
+        )
+        self.by_class = [m.name for m in resolved.values() if m.card.kind != "retrieval"]
+
+
+def assemble_scores(
+    given: EvaluationInputs,
+    labels: Any,
+    resolved: ResolvedMetrics,
+    table: Tensor | None,
+    *,
+    per_query: bool = False,
+    intervals: bool = False,
+    seed: int = 0,
+    cluster_seeds: int = 3,
+    recall: float | None = None,
+    notes: tuple[str, ...] = (),
+) -> Scores:
+    """Return all scores, of which ``table`` (metrics x N) holds the values of retrieval metrics by query."""
+    rows = np.empty((0, 0)) if table is None else table.cpu().numpy()
+    values: dict[str, npt.NDArray[np.float64]] = {
+        metric.name: each for metric, each in zip(resolved.retrieval, rows, strict=True)
+    }
+    scores = {name: float(np.nanmean(each)) for name, each in values.items()}
+    spread: dict[str, float] = {}
+    if resolved.clustering:
+        runs = _clustering(given, resolved.clustering, seeds=cluster_seeds, seed=seed)
+        scores |= {name: float(np.mean(each)) for name, each in runs.items()}
+        spread = {name: float(np.std(each, ddof=1)) for name, each in runs.items() if len(each) > 1}
+    scores |= {m.name: m.compute(given.space) for m in resolved.structure}
     found = given.relevance.relevant
     # Queries with one label are one unit of the statistics; without labels each query is its own.
     units = np.arange(len(found)) if labels is None else given.space.labels.cpu().numpy()
     return Scores(
-        {name: scores[name] for name in resolved},
+        {name: scores[name] for name in resolved.names},
         queries=int((found > 0).sum()),
         skipped=int((found == 0).sum()),
         per_query=values if per_query else {},
         intervals=class_intervals(values, units) if intervals else {},
         spread=spread,
         index_recall=recall,
-        notes=_notes(given, kinds["retrieval"], index, recall),
+        notes=(*_notes(given, resolved.retrieval), *notes),
     )
 
 
 @contextmanager
-def _full_precision() -> Iterator[None]:
+def full_precision() -> Iterator[None]:
     """Disable gradients, autocast and TF32: the search relies on the rounding error of float32 products."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
@@ -147,14 +198,9 @@ def _full_precision() -> Iterator[None]:
 
 def _per_query(
     request: SearchRequest, *, index: str, seed: int, progress: Callable[[int, int], None] | None
-) -> tuple[dict[str, npt.NDArray[np.float64]], float | None]:
-    """Return each metric's values (N,), NaN for queries without relevant items, and the index's recall."""
-    relevant = request.relevance.relevant
-    rows = (relevant > 0).nonzero()[:, 0]
-    if not len(rows):
-        raise UsageError(
-            "no query has a relevant item; give classes with at least two items, or lists that are not empty"
-        )
+) -> tuple[Tensor, float | None]:
+    """Return the metrics' values (metrics x N), NaN for queries without relevant items, and the recall."""
+    rows = rows_with_relevant_items(request.relevance)
     recall = None
     if index == "exact":
         blocks = search_exact(request, rows)
@@ -163,9 +209,8 @@ def _per_query(
 
         approximate = ApproximateSearch(request, index, seed=seed)
         blocks, recall = approximate.hits(rows), approximate.recall(rows)
-    values = torch.full(
-        (len(request.metrics), len(relevant)), torch.nan, dtype=torch.float64, device=rows.device
-    )
+    shape = (len(request.metrics), len(request.queries))
+    values = torch.full(shape, torch.nan, dtype=torch.float64, device=rows.device)
     done = 0
     for block, hits in blocks:
         for number, metric in enumerate(request.metrics):
@@ -173,8 +218,17 @@ def _per_query(
         done += len(block)
         if progress is not None:
             progress(done, len(rows))
-    table: npt.NDArray[np.float64] = values.cpu().numpy()
-    return {metric.name: each for metric, each in zip(request.metrics, table, strict=True)}, recall
+    return values, recall
+
+
+def rows_with_relevant_items(relevance: Relevance) -> Tensor:
+    """Return the queries that have a relevant item; raise UsageError if there are none."""
+    rows = (relevance.relevant > 0).nonzero()[:, 0]
+    if not len(rows):
+        raise UsageError(
+            "no query has a relevant item; give classes with at least two items, or lists that are not empty"
+        )
+    return rows
 
 
 def _clustering(
@@ -196,16 +250,13 @@ def _clustering(
     return runs
 
 
-def _notes(
-    given: EvaluationInputs, metrics: Sequence[ResolvedMetric], index: str, recall: float | None
-) -> tuple[str, ...]:
-    notes = []
+def _notes(given: EvaluationInputs, metrics: Sequence[ResolvedMetric]) -> tuple[str, ...]:
     items = len(given.gallery) - int(given.relevance.exclude_self)
     beyond = [m.name for m in metrics if m.k is not None and m.k > items]
-    if beyond:
-        notes.append(
-            f"{', '.join(beyond)}: K is larger than the {items} items that a query is ranked against"
-        )
-    if recall is not None:
-        notes.append(f"approximate search ({index}): the index finds {recall:.2%} of the true nearest items")
-    return tuple(notes)
+    if not beyond:
+        return ()
+    return (f"{', '.join(beyond)}: K is larger than the {items} items that a query is ranked against",)
+
+
+def _index_note(index: str, recall: float) -> str:
+    return f"approximate search ({index}): the index finds {recall:.2%} of the true nearest items"

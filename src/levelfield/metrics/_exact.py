@@ -11,7 +11,6 @@ gallery.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -23,51 +22,32 @@ TIE_TOLERANCE = 1e-12
 NEARBY = 1e-5  # squared distances below this lose digits in a matrix product; they are computed directly
 CLOSE = 0.1  # squared radius below which rows are centered first, so that a product loses fewer digits
 COLLAPSED = (TIE_TOLERANCE / 10) ** 2  # squared radius of rows that are all tied
+PAIR_NUMBERS = 1 << 16  # numbers of a piece of pairs; it stays in the processor's cache
 REMOTE = 1e4  # so are those of queries farther than this (squared) from the gallery's center
 
 
-@dataclass(frozen=True)
-class Candidates:
-    """P pairs of a query and a gallery item that may change a metric.
-
-    Attributes:
-        row: int64 (P,), the query's number in the block.
-        query: int64 (P,), the query's row among all queries.
-        item: int64 (P,), the item's row in the gallery.
-        is_hit: bool (P,), whether the item is relevant to the query.
-        similarity: float32 (P,), approximate.
-    """
-
-    row: Tensor
-    query: Tensor
-    item: Tensor
-    is_hit: Tensor
-    similarity: Tensor
-
-    def select(self, at: Tensor) -> Candidates:
-        """Return the candidates with these numbers, in this order."""
-        return Candidates(self.row[at], self.query[at], self.item[at], self.is_hit[at], self.similarity[at])
-
-
-def exact_order(candidates: Candidates, group: Tensor, distance: Tensor) -> Tensor:
+def exact_order(is_hit: Tensor, group: Tensor, distance: Tensor) -> Tensor:
     """Return the order (P,) by group (P,), then distance (P,); in a tie, irrelevant items come first."""
-    order = torch.argsort(candidates.is_hit.int(), stable=True)
-    order = order[torch.argsort((distance + TIE_TOLERANCE * candidates.is_hit)[order], stable=True)]
+    order = torch.argsort(is_hit.int(), stable=True)
+    order = order[torch.argsort((distance + TIE_TOLERANCE * is_hit)[order], stable=True)]
     return order[torch.argsort(group[order], stable=True)]
 
 
-def hits_in_order(candidates: Candidates, relevant: Tensor, *, gallery: int) -> RelevantHits:
-    """Return the hits of ordered candidates of a block of queries with ``relevant`` (B,) items each."""
-    count = torch.bincount(candidates.row, minlength=len(relevant))
-    before = torch.cumsum(count, 0) - count
-    rank = torch.arange(1, len(candidates.row) + 1, device=candidates.row.device) - before[candidates.row]
-    seen = torch.cumsum(candidates.is_hit, 0)
-    seen_before = torch.cat([seen.new_zeros(1), seen])[before]
-    nth = seen - seen_before[candidates.row]
-    hit = candidates.is_hit
-    return RelevantHits(
-        row=candidates.row[hit], rank=rank[hit], nth=nth[hit], relevant=relevant, gallery=gallery
-    )
+def hits_in_order(row: Tensor, is_hit: Tensor, relevant: Tensor, *, gallery: int) -> RelevantHits:
+    """Return the hits of a block of queries with ``relevant`` (B,) items each.
+
+    Args:
+        row: int64 (P,), the number in the block of each candidate's query; rising.
+        is_hit: bool (P,), whether the candidate is relevant; those of one query nearest first.
+        relevant: int64 (B,), number of relevant items of each query.
+        gallery: Number of items that a query is ranked against.
+    """
+    at = is_hit.nonzero()[:, 0]
+    hit = row[at]
+    found, listed = (torch.bincount(rows, minlength=len(relevant)) for rows in (hit, row))
+    nth = torch.arange(1, len(hit) + 1, device=row.device) - (torch.cumsum(found, 0) - found)[hit]
+    rank = at + 1 - (torch.cumsum(listed, 0) - listed)[hit]
+    return RelevantHits(row=hit, rank=rank, nth=nth, relevant=relevant, gallery=gallery)
 
 
 def hits_by_sorting(
@@ -105,7 +85,7 @@ def distances_of_pairs(
     queries: NormalizedVectors, gallery: NormalizedVectors, query: Tensor, item: Tensor
 ) -> Tensor:
     """Return the distances, float64 (P,), of P pairs of a query row (P,) and a gallery row (P,)."""
-    piece = max(1, (1 << 22) // gallery.source.shape[1])
+    piece = max(1, PAIR_NUMBERS // gallery.source.shape[1])
     pieces = [
         row_norms(queries.exact(query[a : a + piece]) - gallery.exact(item[a : a + piece]))[:, 0]
         for a in range(0, len(query), piece)
@@ -124,7 +104,7 @@ def distances_to_all(
     for start in range(0, len(gallery), piece):
         items = gallery.exact(slice(start, start + piece))
         squared, nearby = _squared_distances(asked, items)
-        if remote or int(nearby.sum()) > squared.numel() // 20:
+        if remote or int(torch.count_nonzero(nearby)) > squared.numel() // 20:
             distances = torch.cdist(asked, items, compute_mode="donot_use_mm_for_euclid_dist")
         else:
             row, item = nearby.nonzero(as_tuple=True)

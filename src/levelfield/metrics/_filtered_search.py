@@ -12,24 +12,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from levelfield.metrics._exact import (
-    Candidates,
-    distances_of_pairs,
-    exact_order,
-    hits_by_sorting,
-    hits_in_order,
-)
+from levelfield.metrics._exact import distances_of_pairs, exact_order, hits_by_sorting, hits_in_order
 from levelfield.metrics._registry import ResolvedMetric
 from levelfield.metrics._relevance import Relevance, RelevantHits, hidden_cells
+from levelfield.metrics._selection import (
+    MAX_CANDIDATES,
+    MAX_ROWS,
+    by_row_then_similarity,
+    count_true,
+    nth_largest,
+    rows_and_columns,
+)
 from levelfield.metrics._vectors import NormalizedVectors, rounding_error_bound, row_blocks
 
 CHUNK = 32  # consecutive items; the first filter compares only the largest similarity of each chunk
-MAX_CANDIDATES = 1 << 21  # the sort key of `by_row_then_similarity` has 21 bits for them
-MAX_ROWS = 1 << 10
 
 
 @dataclass(frozen=True)
@@ -82,53 +81,72 @@ class SearchRequest:
 
 def search_exact(request: SearchRequest, rows: Tensor) -> Iterator[tuple[Tensor, RelevantHits]]:
     """Yield blocks of queries ``rows`` with their hits; each query has at least one relevant item."""
-    relevant = request.relevance.relevant
-    rows = rows[
-        torch.argsort(relevant[rows], stable=True)
-    ]  # so that the queries of a block have similar depth
-    padded = -(-len(request.gallery) // CHUNK) * CHUNK
-    height = max(1, min(MAX_ROWS, len(rows), request.memory // (padded * 4)))
     request.gallery.cache()
-    buffer = torch.empty(height, padded, device=rows.device)
-    buffer[:, len(request.gallery) :] = -torch.inf
-    for block in row_blocks(rows, height):
-        hits = (
-            None
-            if _needs_full_sort(request, block)
-            else _hits_by_filter(request, block, buffer[: len(block)])
+    slack = 2 * rounding_error_bound(request.queries.source.shape[1] + 1)
+    (buffer,) = block_buffers(request, rows, 1)
+    for block in query_blocks(request, rows, len(buffer)):
+        out = buffer[: len(block)]
+        if not needs_full_sort(request, block):
+            fill_similarities(request, block, out)
+        yield from search_block(request, block, out, slack=slack)
+
+
+def block_buffers(request: SearchRequest, rows: Tensor, count: int) -> list[Tensor]:
+    """Return buffers (B, padded) for the similarities of a block; their padding is -inf."""
+    padded = -(-len(request.gallery) // CHUNK) * CHUNK
+    height = max(1, min(MAX_ROWS, len(rows), request.memory // (padded * 4 * count)))
+    buffers = [torch.empty(height, padded, device=rows.device) for _ in range(count)]
+    for buffer in buffers:
+        buffer[:, len(request.gallery) :] = -torch.inf
+    return buffers
+
+
+def query_blocks(request: SearchRequest, rows: Tensor, height: int) -> Iterator[Tensor]:
+    """Yield ``rows`` in blocks whose queries have similar depth."""
+    yield from row_blocks(rows[torch.argsort(request.relevance.relevant[rows], stable=True)], height)
+
+
+def search_block(
+    request: SearchRequest, block: Tensor, similarities: Tensor, *, slack: float
+) -> Iterator[tuple[Tensor, RelevantHits]]:
+    """Yield parts of a block of queries with their hits.
+
+    ``similarities`` (B, padded) are approximate: two that differ by more than ``slack`` are in the right
+    order. They are not read where the whole gallery is sorted.
+    """
+    hits = None
+    if not needs_full_sort(request, block):
+        hits = _hits_by_filter(request, block, similarities, slack)
+    if hits is not None:
+        yield block, hits
+    else:
+        yield from hits_by_sorting(
+            request.queries, request.gallery, request.relevance, block, memory=request.memory
         )
-        if hits is not None:
-            yield block, hits
-        else:
-            yield from hits_by_sorting(
-                request.queries, request.gallery, request.relevance, block, memory=request.memory
-            )
 
 
-def _needs_full_sort(request: SearchRequest, block: Tensor) -> bool:
+def needs_full_sort(request: SearchRequest, block: Tensor) -> bool:
     """Return whether so many items matter that the filter would keep a large part of the gallery."""
     most = min(request.ranked_items // 4, MAX_CANDIDATES // len(block))
     return any(int(deep.max()) > most and not first for deep, first in request.depths(block))
 
 
-def _hits_by_filter(request: SearchRequest, block: Tensor, out: Tensor) -> RelevantHits | None:
+def _hits_by_filter(
+    request: SearchRequest, block: Tensor, similarities: Tensor, slack: float
+) -> RelevantHits | None:
     """Return the hits of one block; None if too many items are too close for float32."""
-    relevance, slack = request.relevance, 2 * rounding_error_bound(request.queries.source.shape[1] + 1)
-    similarities = _similarities(request, block, out)
     peaks = similarities.view(len(block), -1, CHUNK).amax(2)
     threshold = _similarity_thresholds(request, block, similarities, peaks) - slack
-    found = _above_threshold(similarities, peaks, threshold, most=min(MAX_CANDIDATES, out.numel() // 3))
+    most = min(MAX_CANDIDATES, similarities.numel() // 3)
+    found = _above_threshold(similarities, peaks, threshold, most=most)
     if found is None:
         return None
     row, item, similarity = found
-    query = block[row]
-    is_hit = relevance.is_hit(query, item)
-    candidates = Candidates(row=row, query=query, item=item, is_hit=is_hit, similarity=similarity)
-    candidates = _order_candidates(candidates, request.queries, request.gallery, slack=slack)
-    return hits_in_order(candidates, relevance.relevant[block], gallery=request.ranked_items)
+    is_hit = _hits_nearest_first(request, block, row, item, similarity, slack=slack)
+    return hits_in_order(row, is_hit, request.relevance.relevant[block], gallery=request.ranked_items)
 
 
-def _similarities(request: SearchRequest, block: Tensor, out: Tensor) -> Tensor:
+def fill_similarities(request: SearchRequest, block: Tensor, out: Tensor) -> None:
     """Fill ``out`` (B, padded) with float32 similarities; items that a query must not find are -inf."""
     queries, items = request.queries.queries(block), len(request.gallery)
     piece = max(1, request.memory // (4 * queries.shape[1]))
@@ -136,7 +154,6 @@ def _similarities(request: SearchRequest, block: Tensor, out: Tensor) -> Tensor:
         stop = min(start + piece, items)
         torch.mm(queries, request.gallery.items(start, stop).T, out=out[:, start:stop])
     out[hidden_cells(request.relevance, block)] = -torch.inf
-    return out
 
 
 def _similarity_thresholds(
@@ -168,12 +185,12 @@ def _above_threshold(
     much faster than listing them.
     """
     high = peaks >= threshold[:, None]
-    chunks = int(high.sum())
+    chunks = count_true(high)
     if chunks > most:
         return None
     if chunks * CHUNK > similarities.numel() // 16:
         mask = similarities >= threshold[:, None]
-        if int(mask.sum()) > most:
+        if count_true(mask) > most:
             return None
         row, item = rows_and_columns(mask)
         return row, item, similarities[row, item]
@@ -185,74 +202,36 @@ def _above_threshold(
     return row[at], chunk[at] * CHUNK + offset, values[at, offset]
 
 
-def _order_candidates(
-    candidates: Candidates, queries: NormalizedVectors, gallery: NormalizedVectors, *, slack: float
-) -> Candidates:
-    """Return the candidates by query, then nearest first; in a tie, irrelevant items come first.
+def _hits_nearest_first(
+    request: SearchRequest, block: Tensor, row: Tensor, item: Tensor, similarity: Tensor, *, slack: float
+) -> Tensor:
+    """Return for P candidates, by row and then nearest first, if each is relevant; bool (P,).
 
-    Approximate similarities at most ``slack`` apart may be in the wrong order. The distances of a run of such
-    neighbors are computed again in float64. A run of only relevant or only irrelevant items needs no order:
-    no rank depends on it.
+    In a tie, irrelevant items come first. Approximate similarities at most ``slack`` apart may be in the
+    wrong order. The distances of a run of such neighbors are computed again in float64. A run of only
+    relevant or only irrelevant items needs no order: no rank depends on it.
+
+    Args:
+        request: The search.
+        block: int64 (B,), queries of the block.
+        row: int64 (P,), number in the block of each candidate's query; rising.
+        item: int64 (P,), the candidate's gallery row.
+        similarity: float32 (P,), approximate similarity.
+        slack: Difference beyond which similarities are in the right order.
     """
-    candidates = candidates.select(by_row_then_similarity(candidates.row, candidates.similarity))
-    row, similarity = candidates.row, candidates.similarity
-    fresh = torch.ones_like(candidates.is_hit)
-    fresh[1:] = (row[1:] != row[:-1]) | (similarity[:-1] - similarity[1:] > slack)
-    run = torch.cumsum(fresh, 0) - 1
+    order = by_row_then_similarity(row, similarity)
+    item, similarity = item[order], similarity[order]
+    is_hit = request.relevance.is_hit(block[row], item)
+    close = torch.zeros_like(is_hit)  # to the candidate before, of the same query
+    close[1:] = (row[1:] == row[:-1]) & (similarity[:-1] - similarity[1:] <= slack)
+    linked = close.clone()
+    linked[:-1] |= close[1:]
+    at = linked.nonzero()[:, 0]
+    run = torch.cumsum(~close[at], 0) - 1
     size = torch.bincount(run)
-    hits = torch.bincount(run[candidates.is_hit], minlength=len(size))
-    unsure = ((hits > 0) & (hits < size))[run].nonzero()[:, 0]
-    some = candidates.select(unsure)
-    again = exact_order(some, run[unsure], distances_of_pairs(queries, gallery, some.query, some.item))
-    order = torch.arange(len(run), device=run.device)
-    order[unsure] = unsure[again]
-    return candidates.select(order)
-
-
-# Selection and sorting use NumPy on the CPU, several times faster there than torch, and torch elsewhere.
-
-
-def nth_largest(values: Tensor, nth: Tensor) -> Tensor:
-    """Return the nth largest value (B,) of each row of ``values`` (B, M), with ``nth`` (B,) from 1.
-
-    Example:
-        >>> nth_largest(torch.tensor([[3.0, 1.0, 2.0]]), torch.tensor([2]))
-        tensor([2.])
-    """
-    deepest = int(nth.max())
-    if values.device.type != "cpu":
-        return values.topk(deepest, dim=1).values.gather(1, nth[:, None] - 1)[:, 0]
-    top = np.partition(values.numpy(), values.shape[1] - deepest, axis=1)[:, values.shape[1] - deepest :]
-    top.sort(axis=1)
-    return torch.from_numpy(top).gather(1, deepest - nth[:, None])[:, 0]
-
-
-def rows_and_columns(mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the rows and columns at which ``mask`` (B, M) is true, in reading order."""
-    if mask.device.type != "cpu":
-        row, column = mask.nonzero(as_tuple=True)
-        return row, column
-    flat = torch.from_numpy(np.flatnonzero(mask.numpy()))
-    row = flat // mask.shape[1]
-    return row, flat - row * mask.shape[1]
-
-
-def by_row_then_similarity(row: Tensor, similarity: Tensor) -> Tensor:
-    """Return the order (P,) by row (P,), then largest similarity (P,) first.
-
-    The sort key of a pair is one integer: the row, the similarity's bits in sortable order, and the pair's
-    number. It has room for ``MAX_CANDIDATES`` pairs of ``MAX_ROWS`` rows.
-
-    Example:
-        >>> by_row_then_similarity(torch.tensor([1, 0, 0]), torch.tensor([5.0, -1.0, 2.0]))
-        tensor([2, 1, 0])
-    """
-    bits = similarity.float().view(torch.int32)
-    rising = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits).long()
-    number = torch.arange(len(row), device=row.device)
-    key = (row << 53) | ((0x7FFFFFFF - rising) << 21) | number
-    if key.device.type == "cpu":
-        key.numpy().sort()
-    else:
-        key = key.sort().values
-    return key & ((1 << 21) - 1)
+    hits = torch.bincount(run[is_hit[at]], minlength=len(size))
+    mixed = ((hits > 0) & (hits < size))[run]
+    unsure, run = at[mixed], run[mixed]
+    distance = distances_of_pairs(request.queries, request.gallery, block[row[unsure]], item[unsure])
+    is_hit[unsure] = is_hit[unsure][exact_order(is_hit[unsure], run, distance)]
+    return is_hit

@@ -107,13 +107,24 @@ class NormalizedVectors:
         self.source = source
         self.normalizer = normalizer
         self._cached: Tensor | None = None
+        self._exact: Tensor | None = None
+        self._asked = 0
 
     def __len__(self) -> int:
         return len(self.source)
 
     def exact(self, rows: Tensor | slice) -> Tensor:
-        """Return normalized rows, float64 (n, D)."""
-        return self.normalizer.apply(self.source[rows])
+        """Return normalized rows, float64 (n, D).
+
+        When single rows have been asked for as often as there are rows, all are prepared once and kept, up to
+        ``CACHE_BYTES``.
+        """
+        if isinstance(rows, Tensor) and self._exact is None:
+            self._asked += len(rows)
+            if self._asked > len(self) and self.source.numel() * 8 <= CACHE_BYTES:
+                starts = range(0, len(self), PIECE)
+                self._exact = torch.cat([self.exact(slice(start, start + PIECE)) for start in starts])
+        return self.normalizer.apply(self.source[rows]) if self._exact is None else self._exact[rows]
 
     def cache(self) -> None:
         """Prepare the float32 gallery once and keep it, up to ``CACHE_BYTES``."""

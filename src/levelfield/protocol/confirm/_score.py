@@ -111,17 +111,16 @@ def score_rerun(job: ScoreJob) -> None:
         write_rerun(job.out, Rerun(failed=reasons[0]))
         return
     test = test_view(job.permit, job.specs[0], job.resources)
+    other: Tensor | None = None
     if directories:
         per_fold = [_embed_trained(job, test, fold) for fold in range(len(directories))]
-        concatenated_embeddings = F.normalize(torch.cat(per_fold, dim=1))
     elif job.resources.weights == "none":
         per_fold = [_embed_untrained(job, test, fold) for fold in range(len(job.specs))]
-        concatenated_embeddings = F.normalize(torch.cat(per_fold, dim=1))
     elif job.specs[0].head.init != "random":
         per_fold = [_embed_start(job, test, fold) for fold in range(len(job.specs))]
-        concatenated_embeddings = F.normalize(torch.cat(per_fold, dim=1))
-    else:
-        per_fold, concatenated_embeddings = _embed_pretrained(job, test)
+    else:  # what stands for the concatenation has its size, but is not made of parts
+        per_fold, other = _embed_pretrained(job, test)
+    concatenated_embeddings = F.normalize(torch.cat(per_fold, dim=1)) if other is None else other
     if unusable := next(filter(None, map(describe_unusable, per_fold)), ""):
         write_rerun(job.out, Rerun(failed=f"{unusable}, of the test images"))
         return
@@ -130,8 +129,9 @@ def score_rerun(job: ScoreJob) -> None:
         file = job.out.with_suffix(".safetensors")
         write_bytes(file, save(load(file.read_bytes()) | for_gallery))
         return
-    scores = [_evaluate(embeddings, test, job.metrics) for embeddings in per_fold]
-    concatenated = _evaluate(concatenated_embeddings, test, job.metrics)
+    scores, concatenated = _evaluate(per_fold, test, job.metrics)
+    if other is not None:
+        concatenated = _evaluate([other], test, job.metrics)[0][0]
     spectrum = torch.as_tensor(metrics.spectrum(concatenated_embeddings), dtype=torch.float32)
     _save_arrays(job, test, scores, concatenated, {SPECTRUM: spectrum, **for_gallery})
     sources = {metric: metric_source(metric) for metric in job.metrics}
@@ -235,30 +235,24 @@ def _embed(
     return F.normalize(embeddings) if normalize and spec.head.normalize is False else embeddings
 
 
-def _evaluate(embeddings: Tensor, test: Dataset, wanted: tuple[str, ...]) -> metrics.Scores:
+def _evaluate(
+    embeddings: list[Tensor], test: Dataset, wanted: tuple[str, ...]
+) -> tuple[list[metrics.Scores], metrics.Scores]:
+    """Return the scores of each model, and of their concatenation."""
     labels = torch.from_numpy(test.labels)
     if test.roles is None:
-        return metrics.evaluate(embeddings, labels, metrics=wanted, per_query=True)
+        return metrics.evaluate_concatenation(embeddings, labels, metrics=wanted)
     query = torch.from_numpy((test.roles & QUERY) > 0)
     gallery = torch.from_numpy((test.roles & GALLERY) > 0)
     lists = test.query_lists()
-    if lists is not None:
-        return metrics.evaluate(
-            embeddings[query],
-            labels[query],
-            gallery=embeddings[gallery],
-            relevant=lists[0],
-            ignore=lists[1],
-            metrics=wanted,
-            per_query=True,
-        )
-    return metrics.evaluate(
-        embeddings[query],
+    return metrics.evaluate_concatenation(
+        [each[query] for each in embeddings],
         labels[query],
-        gallery=embeddings[gallery],
-        gallery_labels=labels[gallery],
+        galleries=[each[gallery] for each in embeddings],
+        gallery_labels=labels[gallery] if lists is None else None,
+        relevant=None if lists is None else lists[0],
+        ignore=None if lists is None else lists[1],
         metrics=wanted,
-        per_query=True,
     )
 
 
