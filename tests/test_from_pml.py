@@ -8,11 +8,13 @@ import re
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 import levelfield as lf
+from levelfield.core.registry import Registry
 
 pytest.importorskip("pytorch_metric_learning")
 from pytorch_metric_learning import losses, miners, trainers
@@ -119,7 +121,7 @@ OWN = {
 def test_every_class_works_here(module: str) -> None:
     """A class is in the bridge, or one of ours does what it does; only base classes have no counterpart."""
     source = importlib.import_module(f"pytorch_metric_learning.{module}")
-    registries = {"losses": lf.losses.registry, "miners": lf.miners.registry}
+    registries: dict[str, Registry[Any, Any]] = {"losses": lf.losses.registry, "miners": lf.miners.registry}
     for name in sorted(name for name, found in vars(source).items() if inspect.isclass(found)):
         if name in BASES:
             continue

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("src", "tools", "benchmarks", "examples", "results/reality_check")
+FOLDERS = ("src", "tests", "tools", "benchmarks", "examples", "results/reality_check")
 SILENCED = re.compile(r"#\s*(?:noqa\b:?|type: ignore|pragma: no cover)(?:\[[\w, -]*\]|[ A-Z0-9,]*)(.*)$")
 
 

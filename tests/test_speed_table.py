@@ -41,4 +41,5 @@ def test_both_sides_of_the_whole_job_train_on_the_same_folds() -> None:
 
 def test_the_experiment_of_the_whole_job_is_valid() -> None:
     made = Experiment.build(**experiment(QUICK, 1))
-    assert made.training.max_epochs * made.training.iterations_per_epoch == 300
+    length = made.training
+    assert length.iterations_per_epoch is not None and length.max_epochs * length.iterations_per_epoch == 300

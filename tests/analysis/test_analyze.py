@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from levelfield.core.errors import UsageError
 Writer = Callable[..., Path]
 
 
-def verdicts(root: Path, **options: str) -> dict[tuple[str, str], str]:
+def verdicts(root: Path, **options: Any) -> dict[tuple[str, str], str]:
     return {(f.first, f.second): f.verdict for f in analyze(root, **options).pairs}
 
 
@@ -60,7 +61,7 @@ def test_queries_of_one_class_are_not_so_many_witnesses(write_experiment: Writer
     luck = np.random.default_rng(0)
     for directory in sorted(root.glob("confirmations/*")):
         suits = 0.1 * luck.standard_normal(10)[member]
-        rewrite(directory, lambda arrays, suits=suits: arrays | shifted(arrays, suits))
+        rewrite(directory, partial(merge_shift, by=suits))
     too_sure = analyze(root)
     for directory in root.glob("confirmations/*"):
         rewrite(directory, lambda arrays: arrays | {"classes": member})
@@ -77,6 +78,10 @@ def rewrite(directory: Path, change: Callable[[dict[str, Any]], dict[str, Any]])
     for file in directory.glob("*.safetensors"):
         arrays = {name: np.array(values) for name, values in load_file(file).items()}
         save_file({name: np.ascontiguousarray(a) for name, a in change(arrays).items()}, file)
+
+
+def merge_shift(arrays: dict[str, Any], by: Any) -> dict[str, Any]:
+    return arrays | shifted(arrays, by)
 
 
 def shifted(arrays: dict[str, Any], by: Any) -> dict[str, Any]:
@@ -186,6 +191,6 @@ def test_equivalence_is_in_the_unit_of_the_tables(write_experiment: Writer) -> N
     ("options", "message"),
     [({"metric": "map_at"}, "no metric"), ({"setting": "together"}, "unknown setting")],
 )
-def test_wrong_names_are_refused(write_experiment: Writer, options: dict[str, str], message: str) -> None:
+def test_wrong_names_are_refused(write_experiment: Writer, options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        analyze(write_experiment(), **options)  # type: ignore[arg-type]
+        analyze(write_experiment(), **options)

@@ -142,7 +142,9 @@ def test_frames_and_comparisons_are_those_of_the_directory(finished: Path, made:
     for name in ("results", "trials", "runs"):
         assert getattr(ours, name).equals(getattr(theirs, name))
     assert len(ours.per_query()) == len(theirs.per_query())
-    one, other = compare(made, finished).experiments
+    compared = compare(made, finished)
+    assert isinstance(compared, lf.ExperimentsResult)
+    one, other = compared.experiments
     assert one.verdict == other.verdict
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from levelfield.analysis import analyze, conclude, conclude_experiment
 from levelfield.records import MetricInfo
-from levelfield.stats import JudgedPair, Judgment, MethodEstimate
+from levelfield.stats import JudgedPair, Judgment, MethodEstimate, PairVerdict
 
 MAP = MetricInfo(name="map_at_r", label="MAP@R", unit="percent", higher_is_better=True)
 Writer = Callable[..., Path]
@@ -24,9 +24,9 @@ def judged(means: Mapping[str, float], half: float) -> Judgment:
     pairs = []
     for first, second in combinations(names, 2):
         gap = means[first] - means[second]
-        found = "better" if gap > half else "undecided"
+        found: PairVerdict = "better" if gap > half else "undecided"
         low = max(gap - half, 0.0) if found == "better" else gap - half
-        pairs.append(JudgedPair(first, second, gap, low, gap + half, 9.0, 0.1, 0.1, found))  # type: ignore[arg-type]
+        pairs.append(JudgedPair(first, second, gap, low, gap + half, 9.0, 0.1, 0.1, found))
     beaten = {pair.second for pair in pairs if pair.verdict == "better"}
     estimates = [
         MethodEstimate(name, means[name], 0.0, 1.0, 9.0, 0.0, 0.0, name not in beaten, 0.0) for name in names

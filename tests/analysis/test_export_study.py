@@ -8,6 +8,7 @@ from typing import Any
 
 import optuna
 import pytest
+from optuna.distributions import FloatDistribution
 from tests.helpers.made_experiments import written
 
 import levelfield as lf
@@ -15,6 +16,7 @@ from levelfield.analysis import read_comparison
 from levelfield.analysis.optuna_studies import export_study
 from levelfield.cli._app import run_app
 from levelfield.core.errors import UsageError
+from levelfield.core.space import Float
 
 
 def load(file: Path, name: str) -> optuna.Study:
@@ -39,10 +41,9 @@ def test_optuna_loads_every_search(tiny: dict[str, Any], tmp_path: Path) -> None
     assert importance.keys() == trials[0].hyperparameters.keys()
     margin = study.trials[0].distributions["neg_margin"]
     search = found["contrastive"].search
-    assert search is not None and (margin.low, margin.high) == (
-        search.space["neg_margin"].low,
-        search.space["neg_margin"].high,
-    )
+    assert search is not None and isinstance(margin, FloatDistribution)
+    wanted = search.space["neg_margin"]
+    assert isinstance(wanted, Float) and (margin.low, margin.high) == (wanted.low, wanted.high)
     assert study.trials[0].user_attrs["fold 0"] == trials[0].fold_scores[0]
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,8 +34,8 @@ class Machine:
         return subprocess.CompletedProcess([], 0 if works else -4, "", "")
 
 
-def found(script_runner: Machine, what: str, **options: object) -> DoctorCheck:
-    return next(f for f in run_checks(run_script=script_runner, **options) if f.what == what)  # type: ignore[arg-type]
+def found(script_runner: Machine, what: str, **options: Any) -> DoctorCheck:
+    return next(f for f in run_checks(run_script=script_runner, **options) if f.what == what)
 
 
 def test_bfloat16_that_works_is_good() -> None:

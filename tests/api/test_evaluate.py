@@ -31,7 +31,8 @@ GOOD, TWIN, BAD = rows(1, 0.8), rows(2, 0.8), rows(3, 1.6)
 
 
 def save(path: Path, embeddings: NDArray[Any], labels: NDArray[Any] = LABELS, **more: NDArray[Any]) -> Path:
-    np.savez(path, embeddings=embeddings, labels=labels, **more)
+    arrays: dict[str, Any] = {"embeddings": embeddings, "labels": labels, **more}
+    np.savez(path, **arrays)
     return path
 
 

@@ -157,7 +157,8 @@ def test_from_the_records_to_a_search_answer(finished: Path, tmp_path: Path) -> 
 
 def test_without_a_name_the_best_method_is_exported(finished: Path, tmp_path: Path) -> None:
     card = export(finished, tmp_path, fold=0, plugins=(TOY_PLUGIN,))
-    assert card.method == lf.compare(finished).best[0]
+    compared = lf.compare(finished)
+    assert isinstance(compared, lf.ExperimentResult) and card.method == compared.best[0]
 
 
 def test_the_card_names_data_and_provenance(finished: Path, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_every_public_name_works_by_itself() -> None:
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'lossess'"):
-        lf.lossess  # type: ignore[attr-defined] # noqa: B018 - it is the access that fails
+        lf.lossess  # noqa: B018 - it is the access that fails
 
 
 def test_run_returns_the_comparison(result: ExperimentResult) -> None:
@@ -83,9 +83,9 @@ def test_compare_reads_one_or_several(result: ExperimentResult) -> None:
     with pytest.raises(UsageError, match="missing holds no levelfield experiment"):
         lf.compare(result.path, "missing")
     with pytest.raises(UsageError, match=r"write lf.compare\(\*directories\)"):
-        lf.compare([result.path])  # type: ignore[arg-type]
+        lf.compare([result.path])  # type: ignore[arg-type]  # the mistake
     with pytest.raises(UsageError, match="or a mapping, not NoneType"):
-        lf.plan(None)  # type: ignore[arg-type]
+        lf.plan(None)  # type: ignore[arg-type]  # the mistake
 
 
 def test_plan_verify_and_power_read_the_records(result: ExperimentResult) -> None:

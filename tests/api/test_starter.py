@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,6 @@ import typer
 from PIL import Image
 
 from levelfield.api.starter import EFFORTS, TRACKERS
-from levelfield.cli import new as verb
 from levelfield.cli._app import run_app
 from levelfield.config import Experiment
 from levelfield.protocol import resolve_experiment
@@ -62,7 +62,7 @@ def test_at_most_three_questions(photos: Path, monkeypatch: pytest.MonkeyPatch) 
         return next(answers)
 
     monkeypatch.setattr(typer, "prompt", prompt)
-    monkeypatch.setattr(verb.sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     assert run_app(["new", "mine"]) == 0
     assert len(asked) == 3
     assert Experiment.load("mine.yaml").track[0].name == "tensorboard"

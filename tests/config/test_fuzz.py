@@ -28,6 +28,7 @@ from tests.conftest import tiny_values
 from levelfield import losses, methods, metrics, miners, models, samplers
 from levelfield.config import Experiment, preset_names
 from levelfield.core.errors import LevelfieldError
+from levelfield.core.registry import Registry
 from levelfield.data import registry as datasets
 from levelfield.data import splits, transforms
 from levelfield.losses import regularizers
@@ -108,7 +109,11 @@ FAMILIES = {
     "trunk": ["timm:resnet10t", "timm:nothing", "timm:"],
     "transform": [],
 }
-METHOD_PARTS = {"loss": losses.registry, "miner": miners.registry, "sampler": samplers.registry}
+METHOD_PARTS: dict[str, Registry[Any, Any]] = {
+    "loss": losses.registry,
+    "miner": miners.registry,
+    "sampler": samplers.registry,
+}
 PART_FAMILIES = {"loss": ["pml:TripletMarginLoss", "pml:Nothing"], "miner": ["pml:HDCMiner"], "sampler": []}
 
 

@@ -10,6 +10,7 @@ from levelfield import data, losses, methods, metrics, miners, models, samplers
 from levelfield.config import Experiment, preset_names, preset_text
 from levelfield.config._load import build
 from levelfield.core.errors import UsageError
+from levelfield.core.space import Float
 from levelfield.data import splits, transforms
 from levelfield.methods import check_combination
 from levelfield.protocol.spec._resolve import _method
@@ -165,7 +166,9 @@ def test_overrides_choose_the_rules_too() -> None:
 def test_the_thesis_grid_has_its_steps() -> None:
     experiment = load("deep-dive-fixed")
     space = methods.resolve_method(experiment.method("proxy_anchor")).space
-    assert (space["margin"].step, space["alpha"].step) == (0.1, 2.0)  # type: ignore[union-attr]
+    margin, alpha = space["margin"], space["alpha"]
+    assert isinstance(margin, Float) and isinstance(alpha, Float)
+    assert (margin.step, alpha.step) == (0.1, 2.0)
 
 
 def test_an_experiment_has_no_rules_of_its_own() -> None:

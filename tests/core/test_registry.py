@@ -183,7 +183,7 @@ def test_a_plugin_that_exits_is_an_error(tmp_path: Path) -> None:
 
 def test_an_unknown_card_field_raises_an_error_with_a_suggestion() -> None:
     with pytest.raises(UsageError, match=r'loss "x" has no field "papr"; did you mean "paper"\?'):
-        losses.register("x", papr="Yours, 2026")  # type: ignore[call-arg]
+        losses.register("x", papr="Yours, 2026")  # type: ignore[call-arg]  # the mistake
 
 
 def test_an_old_option_name_is_accepted_with_a_warning() -> None:

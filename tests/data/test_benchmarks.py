@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +14,13 @@ from levelfield.core.errors import UsageError
 from levelfield.data import load, registry, splits
 from levelfield.protocol.confirm._score import _evaluate
 
-OFFICIAL = {
+OFFICIAL: dict[str, Callable[[Path], Path]] = {
     "cub200": layouts.cub200,
     "cars196": layouts.cars196,
     "flowers102": layouts.flowers102,
     "sop": layouts.sop,
 }
-ALL = {**OFFICIAL, "inshop": layouts.inshop, "gldv2": layouts.gldv2}
+ALL: dict[str, Callable[[Path], Path]] = {**OFFICIAL, "inshop": layouts.inshop, "gldv2": layouts.gldv2}
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -136,6 +137,7 @@ def test_landmarks_are_scored_by_the_list_of_the_solution_file(tmp_path: Path) -
     """A query lists one of the two index images of its landmark; the other is a wrong answer."""
     layouts.gldv2(tmp_path)
     clean = load("gldv2", root=str(tmp_path))
+    assert clean.is_test is not None
     test = clean.select(np.flatnonzero(clean.is_test))
     embeddings = torch.eye(9)
     embeddings[8] = torch.tensor([0.1, 0.1, 1.0, 0.9, 0.1, 0.1, 0, 0, 0])  # its own landmark first, item 2

@@ -14,7 +14,7 @@ import pytest
 from tests.oracles import layouts
 
 from levelfield.core.errors import RunError, UsageError
-from levelfield.data import Dataset, Download, _download, registry
+from levelfield.data import Dataset, Download, registry
 from levelfield.data._download import ChecksumError, UnreachableError, download
 from levelfield.data.fetch import describe_terms, fetch
 
@@ -145,7 +145,7 @@ def test_a_full_or_blocked_disk_is_a_clear_failure(
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(RunError, match=r"cannot write .*free some space and try again"):
         download([server.url("x.bin")], tmp_path / "file" / "x.bin")
-    monkeypatch.setattr(_download.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 10})())
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: type("Usage", (), {"free": 10})())
     with pytest.raises(RunError, match="GB are needed but only"):
         download([server.url("x.bin")], tmp_path / "x.bin")
 

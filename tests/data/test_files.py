@@ -7,6 +7,7 @@ import pickle
 import struct
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ def corner(file: Path) -> list[int]:
     return image[:, 0, 0].tolist()
 
 
-def saved(folder: Path, image: Image.Image, name: str = "x.png", **options: object) -> Path:
+def saved(folder: Path, image: Image.Image, name: str = "x.png", **options: Any) -> Path:
     image.save(folder / name, **options)
     return folder / name
 

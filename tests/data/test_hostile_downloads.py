@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import urllib.request
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -103,6 +104,6 @@ def test_a_redirect_is_followed(address: str, tmp_path: Path) -> None:
 
 
 def test_no_redirect_leaves_https() -> None:
-    request = _download.urllib.request.Request("https://example.org/file")
+    request = urllib.request.Request("https://example.org/file")
     with pytest.raises(_download._RefusedError, match="it redirects to http://example"):
         _download._SafeRedirects().redirect_request(request, None, 302, "", {}, "http://example.org/file")

@@ -34,6 +34,21 @@ def files(path: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in sorted(path.iterdir())}
 
 
+def reads(data: Dataset) -> list[int]:
+    """Return the rows that were read so far."""
+    assert isinstance(data.images, NumberedImages)
+    return data.images.reads
+
+
+def load_stored(
+    data: Dataset, directory: Path, *, resize: int | None = 8
+) -> tuple[Dataset, store.PackedImages]:
+    """Return a dataset from its store, and its images."""
+    found = store.load_from_store(data, directory, resize=resize)
+    assert found is not None and isinstance(found.images, store.PackedImages)
+    return found, found.images
+
+
 def assert_same(images, data: Dataset, *, resize: int | None = 8, rows=None) -> None:
     for place, row in enumerate(range(len(data)) if rows is None else rows):
         original = data.images.read(row)
@@ -45,21 +60,21 @@ def assert_same(images, data: Dataset, *, resize: int | None = 8, rows=None) -> 
 def test_the_store_holds_every_image_after_the_first_resize(tmp_path, resize):
     data = dataset()
     store.prepare(data, tmp_path, resize=resize)
-    prepared = store.load_from_store(data, tmp_path, resize=resize)
-    assert_same(prepared.images, data, resize=resize)
-    assert len(prepared.images) == len(data)
+    prepared, images = load_stored(data, tmp_path, resize=resize)
+    assert_same(images, data, resize=resize)
+    assert len(images) == len(data)
     assert prepared.fingerprint == data.fingerprint
-    assert prepared.images.find_damaged() == []
+    assert images.find_damaged() == []
 
 
 def test_a_finished_store_is_not_prepared_again(tmp_path):
     data = dataset()
     path = store.prepare(data, tmp_path, resize=8)
     before = files(path)
-    data.images.reads.clear()
+    reads(data).clear()
     seen = []
     assert store.prepare(data, tmp_path, resize=8, progress=lambda *at: seen.append(at)) == path
-    assert data.images.reads == []
+    assert reads(data) == []
     assert seen == [(12, 12)]
     assert files(path) == before
 
@@ -112,10 +127,11 @@ def test_the_development_view_of_a_store_holds_nothing_of_the_test_images(tmp_pa
     data = dataset()
     store.prepare(data, tmp_path, resize=8)
     development, test = np.arange(6), np.arange(6, 12)
-    whole = store.load_from_store(data, tmp_path, resize=8)
-    test_pixels = [whole.images.read(row).permute(1, 2, 0).numpy().tobytes() for row in test]
-    offsets = whole.images._index["offset"][test].tolist()
+    whole, images = load_stored(data, tmp_path)
+    test_pixels = [images.read(int(row)).permute(1, 2, 0).numpy().tobytes() for row in test]
+    offsets = images._index["offset"][test].tolist()
     view = whole.select(development)
+    assert isinstance(view.images, store.PackedImages)
     for row in range(len(view)):
         view.images.read(row)
     contents = reachable_bytes(view.images)
@@ -183,9 +199,9 @@ def test_processes_make_the_same_bytes_as_one(tmp_path, monkeypatch):
 
 def test_images_that_cannot_be_sent_are_decoded_here(tmp_path):
     data = dataset(100)
-    data.images.lock = threading.Lock()
+    data.images.lock = threading.Lock()  # type: ignore[attr-defined]  # it makes pickling fail
     store.prepare(data, tmp_path, resize=8, workers=2)
-    assert len(data.images.reads) == 100
+    assert len(reads(data)) == 100
 
 
 class Deadly(NumberedImages):
@@ -219,17 +235,17 @@ def test_stopped_anywhere_it_goes_on_and_ends_with_the_same_bytes(tmp_path_facto
     undisturbed = store.prepare(dataset(), tmp_path_factory.mktemp("whole"), resize=8)
     directory, data = tmp_path_factory.mktemp("stopped"), dataset()
     for stop in stops:
-        start = len(data.images.reads)
+        start = len(reads(data))
 
         def at(done: int, total: int, start: int = start, stop: int = stop) -> None:
-            if len(data.images.reads) - start >= stop:
+            if len(reads(data)) - start >= stop:
                 raise StopError
 
         with contextlib.suppress(StopError):
             store.prepare(data, directory, resize=8, progress=at)
     path = store.prepare(data, directory, resize=8)
     assert files(path) == files(undisturbed)
-    assert sorted(data.images.reads) == list(range(12)), "nothing is decoded twice"
+    assert sorted(reads(data)) == list(range(12)), "nothing is decoded twice"
 
 
 def test_an_unfinished_store_is_not_found(tmp_path):
@@ -270,13 +286,14 @@ def test_a_killed_process_leaves_no_workers_and_loses_nothing_committed(tmp_path
     while not (index.exists() and index.stat().st_size > 40 * 32):
         assert child.is_alive()
         time.sleep(0.02)
+    assert child.pid is not None
     workers = children_of(child.pid)
     os.kill(child.pid, signal.SIGKILL)
     child.join()
     kept = index.stat().st_size // 32
     data = dataset(400)
     path = store.prepare(data, tmp_path, resize=8)
-    assert 0 < len(data.images.reads) == 400 - kept
+    assert 0 < len(reads(data)) == 400 - kept
     assert_same(store.PackedImages.open(path), data)
     deadline = time.monotonic() + 120
     while any(is_running(worker) for worker in workers):
@@ -313,7 +330,7 @@ def test_two_processes_do_not_prepare_the_same_store(tmp_path):
                 store.prepare(dataset(), tmp_path, resize=8)
 
     store.prepare(data, tmp_path, resize=8, progress=meanwhile)
-    assert_same(store.load_from_store(data, tmp_path, resize=8).images, data)
+    assert_same(load_stored(data, tmp_path)[1], data)
 
 
 # Unreadable images
@@ -329,19 +346,20 @@ def test_unreadable_images_are_named_and_refused_and_the_rest_is_kept(tmp_path):
     assert [row for row, _ in refused.value.unreadable] == [3, 8]
     assert store.load_from_store(data, tmp_path, resize=8) is None
     fixed.touch()
-    data.images.reads.clear()
+    reads(data).clear()
     store.prepare(data, tmp_path, resize=8)
-    assert data.images.reads == [3, 8]
-    assert_same(store.load_from_store(data, tmp_path, resize=8).images, data)
+    assert reads(data) == [3, 8]
+    assert_same(load_stored(data, tmp_path)[1], data)
 
 
 def test_unreadable_images_can_be_skipped_and_the_dataset_says_so(tmp_path):
     data = dataset(broken=(3, 8))
     store.prepare(data, tmp_path, resize=8, unreadable="skip")
-    kept = store.load_from_store(data, tmp_path, resize=8)
+    kept, images = load_stored(data, tmp_path)
     rows = [row for row in range(12) if row not in (3, 8)]
-    assert_same(kept.images, dataset(), rows=rows)
+    assert_same(images, dataset(), rows=rows)
     assert kept.labels.tolist() == data.labels[rows].tolist()
+    assert kept.is_test is not None and data.is_test is not None
     assert kept.is_test.tolist() == data.is_test[rows].tolist()
     assert kept.notes == ("2 unreadable images were skipped",)
     assert kept.fingerprint != data.fingerprint
@@ -375,11 +393,11 @@ def test_a_dataset_of_which_nothing_can_be_read_is_refused_even_when_skipping(tm
     ],
 )
 def test_images_that_no_store_could_hold_are_unreadable(image, reason):
-    class One:
+    class One(NumberedImages):
         def read(self, row: int) -> Tensor:
             return image
 
-    assert reason in _decode.decode_row(One(), 0, 256)
+    assert reason in _decode.decode_row(One([0]), 0, 256)
 
 
 # Disks and damage
@@ -396,7 +414,7 @@ def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     data = dataset()
     path = store.prepare(data, tmp_path, resize=8)
-    assert 0 < len(data.images.reads) < 12
+    assert 0 < len(reads(data)) < 12
     assert_same(store.PackedImages.open(path), data)
 
 

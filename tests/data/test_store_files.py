@@ -49,7 +49,7 @@ def test_files_of_every_mode_are_stored_as_they_are_read(root, tmp_path):
     dataset = data.load("folder", root=str(root))
     store.prepare(dataset, tmp_path, resize=32, unreadable="skip")
     kept = store.load_from_store(dataset, tmp_path, resize=32)
-    assert len(kept) == 7
+    assert kept is not None and len(kept) == 7
     assert kept.images.read(5).shape == (3, 48, 32), "the EXIF orientation was applied"
     for row in range(7):
         assert torch.equal(kept.images.read(row), resize_shorter(dataset.images.read(row), 32))

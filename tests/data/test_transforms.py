@@ -16,6 +16,7 @@ from torchvision.transforms.v2.functional import resize as torchvision_resize
 from levelfield.core.errors import UsageError
 from levelfield.data import transforms
 from levelfield.data.transforms._boxes import random_resized_boxes
+from levelfield.data.transforms._crop import Crop
 from levelfield.data.transforms._resample import (
     crop_and_resize,
     crop_and_resize_by_matrices,
@@ -125,9 +126,12 @@ def test_half_of_the_training_crops_are_mirrored():
 
 def test_mlrc_can_follow_the_papers_text_instead_of_its_code():
     sizes = torch.tensor([[256, 256]] * 4000)
-    by_code, _ = transforms.create("mlrc", train=True).draw(sizes, generator())
-    by_text, _ = transforms.create("mlrc", train=True, smallest=0.0244).draw(sizes, generator())
-    sides = [boxes[:, 2:].double().prod(1).sqrt().min().item() for boxes in (by_code, by_text)]
+    sides = []
+    for options in ({}, {"smallest": 0.0244}):
+        crop = transforms.create("mlrc", train=True, **options)
+        assert isinstance(crop, Crop)
+        boxes, _ = crop.draw(sizes, generator())
+        sides.append(boxes[:, 2:].double().prod(1).sqrt().min().item())
     assert sides == pytest.approx([0.4 * 256, 40], abs=3)
 
 

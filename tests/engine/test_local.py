@@ -53,7 +53,7 @@ def test_if_every_worker_dies_no_task_is_lost() -> None:
 def results_of(runner: Engine, function: Any, jobs: list[Any]) -> list[TaskResult]:
     """Return the result of each job in order, as the scheduler does it."""
     waiting = [Task(number, function, job) for number, job in enumerate(jobs)][::-1]
-    held, found = 0, {}
+    held, found = 0, dict[int, TaskResult]()
     while len(found) < len(jobs):
         while waiting and held < runner.slots:
             runner.submit(waiting.pop())

@@ -116,7 +116,7 @@ def test_the_scheduler_says_what_it_waits_for() -> None:
 
     state = ProgressState(progress=Callback())
     state.add_row("triplet", 1)
-    assert Scheduler(SilentEngine(), state, patience=0.01).run([flow()]) == [[1]]  # type: ignore[arg-type]
+    assert Scheduler(SilentEngine(), state, patience=0.01).run([flow()]) == [[1]]  # type: ignore[arg-type]  # results are Any
     assert "waiting for triplet (search)" in event_text(*events[0])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -64,7 +65,7 @@ class OnGpu:
 
     device = "cuda"
 
-    def __call__(self, images: list[Tensor], generator: torch.Generator) -> Tensor:
+    def __call__(self, images: Sequence[Tensor], generator: torch.Generator) -> Tensor:
         sums = [int(image.long().sum()) for image in images]
         return torch.tensor(
             [[os.getpid(), *image.shape, total] for image, total in zip(images, sums, strict=True)]

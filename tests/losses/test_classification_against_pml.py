@@ -65,9 +65,8 @@ def both(name, options, peer, peer_options, parameter):
     ours = losses.create(name, num_classes=CLASSES, embedding_size=SIZE, **options).double()
     theirs = getattr(pml_losses, peer)(num_classes=CLASSES, embedding_size=SIZE, **peer_options)
     weights = getattr(theirs, parameter)
-    weights.data = (
-        ours.weights.detach().T.clone() if parameter in ("W", "fc") else ours.weights.detach().clone()
-    )
+    start = ours.get_parameter("weights").detach().clone()
+    weights.data = start.T.contiguous() if parameter in ("W", "fc") else start
     return ours, theirs, weights
 
 

@@ -91,10 +91,10 @@ def test_recall_at_k_follows_the_authors_code():
         mates = [i for i in range(12) if labels[i] == labels[query] and i != query]
         recalls = []
         for k in (1, 2, 4, 8, 12):
-            hits = 0.0
+            hits = torch.zeros((), dtype=x.dtype)
             for mate in mates:
                 others = [i for i in range(12) if i != mate]
-                rank = 1 + sum(torch.sigmoid((similarity[i] - similarity[mate]) / 0.01) for i in others)
+                rank = 1 + torch.sigmoid((similarity[others] - similarity[mate]) / 0.01).sum()
                 hits += torch.sigmoid(k - rank)
             recalls.append(min(float(hits), k) / min(k, 3))
         total += 1 - sum(recalls) / len(recalls)

@@ -46,7 +46,7 @@ def classes(name, peer, parameter, **options):
     ours = losses.create(name, num_classes=4, embedding_size=8, **options)
     options.pop("include_positive", None)
     theirs = getattr(peers, peer)(num_classes=4, embedding_size=8, **options)
-    weights = ours.weights.detach()
+    weights = ours.get_parameter("weights").detach()
     getattr(theirs, parameter).data = weights.T.clone() if parameter == "W" else weights.clone()
     return ours, theirs
 
@@ -180,7 +180,7 @@ def steep_proxy_nca() -> bool:
 def own_proxy() -> bool:
     ours, theirs = classes("proxy_nca", "ProxyNCALoss", "proxies", softmax_scale=8.0)
     labels = torch.arange(4)
-    on_the_proxy = ours.weights.detach()[labels]
+    on_the_proxy = ours.get_parameter("weights").detach()[labels]
     return bool(ours(on_the_proxy, labels) < 0 < theirs(on_the_proxy, labels))
 
 
@@ -340,7 +340,7 @@ CLASSIFICATION = [
 def raw_angles() -> bool:
     x, y = batch("balanced", size=8)
     ours, theirs = miners.create("angular", angle=20.0), peer_miners.AngularMiner(angle=20)
-    found = [len(ours(scale * x, y).anchor) for scale in (1, 3)]
+    found = [len(ours(scale * x, y).negative) for scale in (1, 3)]
     peer = [len(theirs(scale * x, y)[0]) for scale in (torch.linspace(1, 9, len(y))[:, None], 1)]
     points = torch.nn.functional.normalize(x)
     same = found[0] == found[1] == len(theirs(points, y)[0])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 from tests.oracles.losses_embedding_cases import CASES
 
@@ -11,7 +13,7 @@ from levelfield.losses._module import RankingLoss
 NAMES = sorted({case.name for case in CASES})
 
 # Reality check, table of optimal hyperparameters; deep dive and revisiting, the settings they name.
-PUBLISHED = {
+PUBLISHED: dict[str, dict[str, list[float]]] = {
     "contrastive": {
         "pos_margin": [-0.2, 0.2652, 0.2850, 0.2227],
         "neg_margin": [0.3841, 0.5409, 0.7694],
@@ -64,6 +66,7 @@ def test_search_space_names_options_and_contains_their_defaults(name: str) -> No
 @pytest.mark.parametrize("name", NAMES)
 def test_card_says_whether_a_miner_is_taken(name: str) -> None:
     entry = losses.registry[name]
+    assert inspect.isclass(entry.target)
     assert (entry.card.tuples is None) == issubclass(entry.target, RankingLoss)
 
 

@@ -154,8 +154,8 @@ def test_margin_learns_a_boundary_for_each_class_of_the_batch() -> None:
     x, y = batch("shuffled")
     loss = losses.create("margin", per_class=True, num_classes=10, margin=0.5)
     loss(x, y).backward()
-    gradient = loss.boundary.grad
-    assert gradient.shape == (10,)
+    gradient = loss.get_parameter("boundary").grad
+    assert gradient is not None and gradient.shape == (10,)
     assert set(gradient.nonzero().flatten().tolist()) <= {0, 1, 7}  # class 3 has no positives
     assert gradient.abs().sum() > 0
 
@@ -194,6 +194,7 @@ def test_siglip_learns_scale_and_bias() -> None:
                 parameter.add_(sign * step)
                 ends.append(loss(x, y).item())
                 parameter.sub_(sign * step)
+        assert parameter.grad is not None
         torch.testing.assert_close(
             parameter.grad.item(), (ends[0] - ends[1]) / (2 * step), rtol=1e-5, atol=1e-8
         )

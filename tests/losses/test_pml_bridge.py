@@ -102,7 +102,8 @@ def test_value_is_theirs():
 def test_tuples_survive_both_ways():
     index = [torch.tensor([i]) for i in range(4)]
     for tuples in (Triplets(*index[:3]), Pairs(*index)):
-        assert from_pml(to_pml(tuples)) == tuples
+        indices = to_pml(tuples)
+        assert indices is not None and from_pml(indices) == tuples
     assert to_pml(None) is None
 
 
@@ -115,11 +116,11 @@ def test_our_miner_feeds_their_loss_and_their_miner_feeds_ours():
 
 
 def test_parts_are_made_from_their_names():
-    loss = losses.create("pml:TripletMarginLoss", distance="CosineSimilarity", reducer="MeanReducer").loss
-    assert type(loss.distance).__name__ == "CosineSimilarity"
-    assert type(loss.reducer).__name__ == "MeanReducer"
-    squared = losses.create("pml:TripletMarginLoss", distance={"name": "LpDistance", "power": 2}).loss
-    assert squared.distance.power == 2
+    loss = losses.create("pml:TripletMarginLoss", distance="CosineSimilarity", reducer="MeanReducer")
+    assert type(loss.get_submodule("loss.distance")).__name__ == "CosineSimilarity"
+    assert type(loss.get_submodule("loss.reducer")).__name__ == "MeanReducer"
+    squared = losses.create("pml:TripletMarginLoss", distance={"name": "LpDistance", "power": 2})
+    assert squared.get_submodule("loss.distance").power == 2
 
 
 def test_weights_depend_on_the_seed_and_are_checked():

@@ -13,8 +13,8 @@ from levelfield import losses
 from levelfield.core.errors import UsageError
 
 pml = pytest.importorskip("pytorch_metric_learning")
-from pytorch_metric_learning import distances, miners, reducers, regularizers, samplers  # noqa: E402
-from pytorch_metric_learning import losses as peers  # noqa: E402
+from pytorch_metric_learning import distances, miners, reducers, regularizers, samplers  # noqa: E402 - if it is installed
+from pytorch_metric_learning import losses as peers  # noqa: E402 - if it is installed
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 OPTIONS: dict[str, Any] = {
@@ -75,7 +75,7 @@ def test_manifold_loss_takes_the_classes_as_its_groups() -> None:
     assert value.ndim == 0 and torch.isfinite(value) and x.grad is not None and bool(x.grad.any())
     assert losses.registry["pml:ManifoldLoss"].card.kind == "classification"
     inner = peers.ManifoldLoss(l=8, K=4)
-    inner.load_state_dict(loss.loss.state_dict())
+    inner.load_state_dict(loss.get_submodule("loss").state_dict())
     torch.testing.assert_close(value, inner(x, indices_tuple=y).squeeze())
 
 

@@ -12,6 +12,7 @@ from levelfield import losses, miners
 from levelfield.config import BatchSpec, MethodSpec
 from levelfield.core.errors import UsageError
 from levelfield.core.seeds import seed_for
+from levelfield.losses._module import Loss
 from levelfield.methods import resolve_method
 
 LABELS = torch.arange(12) // 3
@@ -40,7 +41,8 @@ def test_it_is_the_sum_of_pytorch_metric_learning() -> None:
     theirs = peers.MultipleLosses([peers.ContrastiveLoss(), peers.CircleLoss()], weights=[1, 0.5])
     ours = losses.create("sum:contrastive+pml:CircleLoss", CircleLoss_weight=0.5)
     torch.testing.assert_close(ours(batch(), LABELS), theirs(batch(), LABELS))
-    assert losses.registry["sum:contrastive+pml:CircleLoss"].source.startswith("pml:CircleLoss pytorch")
+    source = losses.registry["sum:contrastive+pml:CircleLoss"].source
+    assert source is not None and source.startswith("pml:CircleLoss pytorch")
     assert losses.registry["sum:contrastive+triplet"].source is None
 
 
@@ -85,8 +87,11 @@ def test_mistakes_are_named(loss: str, options: dict[str, object], reason: str) 
 def test_parts_keep_their_own_learning_rates() -> None:
     both = losses.create("sum:margin+hist", **SHAPE)
     alone = [losses.create("margin", num_classes=4), losses.create("hist", **SHAPE)]
-    expected = [rate for loss in alone for _, rate in loss.parameters_with_lr(0.5)]
-    assert [rate for _, rate in both.parameters_with_lr(0.5)] == expected
+    rates = []
+    for loss in (both, *alone):
+        assert isinstance(loss, Loss)
+        rates.append([rate for _, rate in loss.parameters_with_lr(0.5)])
+    assert rates[0] == [rate for alone_rates in rates[1:] for rate in alone_rates]
 
 
 @pytest.mark.slow

@@ -65,11 +65,12 @@ def test_proxy_synthesis_equals_the_loops(ratio):
 
 
 def test_memvir_equals_a_list_of_everything_that_was():
-    memory, past, steps, gap, start = synthesis.create("memvir", steps=2, gap=1, start=1), [], 2, 1, 1
+    memory, steps, gap, start = synthesis.create("memvir", steps=2, gap=1, start=1), 2, 1, 1
+    past: list[tuple[torch.Tensor, torch.Tensor]] = []
     labels = torch.tensor(LABELS)
     for step in range(9):
         x, proxies = draw(len(LABELS), seed=step), draw(CLASSES, seed=100 + step)
-        seen = []
+        seen: list[LossInputs] = []
         memory(
             LossInputs(x, labels, proxies),
             lambda s, seen=seen: seen.append(s) or s.labels,
@@ -105,7 +106,7 @@ def test_every_loss_that_says_so_takes_more_classes(name, made, labels):
     trick = synthesis.create(made, **options)
     for step in range(2):
         x = draw(len(labels), seed=step).requires_grad_()
-        batch = LossInputs(x, torch.tensor(labels, dtype=torch.int64), loss.weights)
+        batch = LossInputs(x, torch.tensor(labels, dtype=torch.int64), loss.get_parameter("weights"))
         value = trick(batch, lambda s: loss(s.embeddings, s.labels, weights=s.proxies), generator=generator())
         gradients = torch.autograd.grad(value, [x, loss.weights])
         assert torch.isfinite(value)

@@ -18,6 +18,7 @@ from levelfield.core.errors import UsageError
 from levelfield.losses import regularizers
 from levelfield.methods import Method, check_combination
 from levelfield.protocol import resolve_experiment
+from levelfield.samplers._bank_samplers import BankSampler
 from levelfield.samplers.memory_bank import MemoryBank
 from levelfield.train._objective import Objective
 
@@ -59,8 +60,8 @@ def train(method: Method) -> None:
     )
     sampler = samplers.create(method.sampler, labels, batch_size=BATCH, seed=0, **options)
     bank = MemoryBank(len(labels), 16)
-    if sampler.needs_bank:
-        sampler.attach(bank)  # type: ignore[attr-defined]
+    if isinstance(sampler, BankSampler):
+        sampler.attach(bank)
     embedder = head_only()
     objective.start_epoch(1)
     for rows in sampler.epoch(1, STEPS):

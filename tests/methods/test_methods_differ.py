@@ -104,7 +104,8 @@ def test_no_method_is_another_one(shape: tuple[int, int, int]) -> None:
         if usable(method, batch)
     }
     assert len(found) > 40
-    same = {frozenset(pair) for pair in itertools.combinations(found, 2) if equal(*map(found.get, pair))}  # type: ignore[arg-type]
+    pairs = itertools.combinations(found, 2)
+    same = {frozenset((one, other)) for one, other in pairs if equal(found[one], found[other])}
     expected = {frozenset(SAME_WITH_ONE_POSITIVE)} if batch.samples_per_class == 2 else set()
     assert same == expected
     still = [name for name, slopes in found.items() if not any(slope.any() for slope in slopes)]

@@ -82,7 +82,7 @@ def test_labels_may_lie_in_a_file_of_their_own(tmp_path, kind):
         file.write_text("\n".join([*(["label"] if kind == "csv" else []), *map(str, LABELS)]))
     found = read_embeddings(tmp_path / "plain.npy", labels=file)
     assert isinstance(found.embeddings, np.memmap)
-    assert list(found.labels.astype(int)) == list(LABELS)
+    assert found.labels is not None and list(found.labels.astype(int)) == list(LABELS)
 
 
 def test_the_table_shows_scores_intervals_spread_and_notes(tmp_path):

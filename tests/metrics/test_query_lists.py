@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -73,7 +75,7 @@ def test_lists_of_a_class_score_as_the_class():
     labels, classes = random.integers(0, 8, 30), random.integers(0, 8, 200)
     rows, items = random.normal(size=(30, 6)), random.normal(size=(200, 6))
     lists = [np.flatnonzero(classes == label) for label in labels]
-    options = {"gallery": items, "metrics": NAMES, "per_query": True}
+    options: dict[str, Any] = {"gallery": items, "metrics": NAMES, "per_query": True}
     by_class = evaluate(rows, labels, gallery_labels=classes, **options)
     by_list = evaluate(rows, relevant=lists, **options)
     for name in NAMES:
@@ -90,7 +92,7 @@ def test_classes_with_ignored_items_agree_with_lists(alone):
         [n for n in np.flatnonzero(labels == label).tolist() if n not in skip]
         for label, skip in zip(labels, ignore, strict=True)
     ]
-    other = {} if alone else {"gallery": rows[::-1].copy()}
+    other: dict[str, Any] = {} if alone else {"gallery": rows[::-1].copy()}
     if not alone:
         relevant = [
             [n for n in np.flatnonzero(labels[::-1] == label).tolist() if n not in skip]
@@ -103,7 +105,7 @@ def test_classes_with_ignored_items_agree_with_lists(alone):
         metrics=NAMES,
         per_query=True,
         **other,
-        **({} if alone else {"gallery_labels": labels[::-1]}),
+        gallery_labels=None if alone else labels[::-1],
     )
     assert_equal(by_class, oracle.per_query_by_lists(NAMES, rows, relevant, ignore, **other))
 
@@ -184,6 +186,6 @@ def test_intervals_take_queries_or_groups_of_queries_as_units():
     items, groups = random.normal(size=(80, 4)), np.repeat(np.arange(8), 5)
     rows = np.repeat(random.normal(size=(8, 4)), 5, axis=0)  # five equal queries of each group
     lists = [[int(group)] for group in groups]
-    options = {"gallery": items, "relevant": lists, "metrics": ("mrr",), "intervals": True}
+    options: dict[str, Any] = {"gallery": items, "relevant": lists, "metrics": ("mrr",), "intervals": True}
     wide, narrow = (evaluate(rows, given, **options).intervals["mrr"] for given in (groups, None))
     assert wide[1] - wide[0] > 1.5 * (narrow[1] - narrow[0])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -32,15 +34,16 @@ def test_short_lists_count_what_is_missing_as_not_found() -> None:
 
 
 def test_lists_that_cannot_be_scored_are_refused() -> None:
-    for lists, relevant, metrics, message in (
+    mistakes: list[tuple[Any, Any, list[str], str]] = [
         ([["a"]], [["a"], ["b"]], ["mrr"], "1 rankings but 2 queries"),
         ([["a", "b", "a"]], [["a"]], ["mrr"], "query 0 holds 'a' twice"),
         (["abc"], [["a"]], ["mrr"], "is a string"),
         ([[["a"]]], [["a"]], ["mrr"], "not a list of ids"),
         ([["a"]], [["a"]], ["nmi"], "nmi needs embeddings"),
         ([["a"]], [[]], ["mrr"], "no query has a relevant item"),
-    ):
+    ]
+    for lists, relevant, metrics, message in mistakes:
         with pytest.raises(UsageError, match=message):
-            score_rankings(lists, relevant, metrics)  # type: ignore[arg-type]
+            score_rankings(lists, relevant, metrics)
     with pytest.raises(UsageError, match="ignore has 2 entries"):
         score_rankings([["a"]], [["a"]], ["mrr"], ignore=[[], []])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from tests.oracles import metrics as oracle
 
 from levelfield.metrics import _filtered_search, evaluate
@@ -34,7 +37,7 @@ def sample(kind, seed, *, size=None):
     random = np.random.default_rng(seed)
     n = size or int(random.integers(3, 60))
     d = int(random.integers(1, 20))
-    rows = random.normal(size=(n, d)).astype(np.float32)
+    rows: NDArray[np.floating[Any]] = random.normal(size=(n, d)).astype(np.float32)
     labels = random.integers(0, max(1, n // 4), n)
     match kind:
         case "tied":
@@ -46,8 +49,8 @@ def sample(kind, seed, *, size=None):
         case "unbalanced":
             labels = np.where(random.random(n) < 0.7, 0, labels)
         case "near ties":  # closer than float32 products can tell
-            rows = rows[random.integers(0, max(1, n // 5), n)] * (1 + 1e-7 * random.normal(size=(n, d)))
-            rows = rows.astype(np.float64)
+            near = 1 + 1e-7 * random.normal(size=(n, d))
+            rows = rows[random.integers(0, max(1, n // 5), n)].astype(np.float64) * near
         case "far away":
             rows = rows + np.float32(1000)
         case "collapsed":

@@ -14,6 +14,7 @@ from tests.oracles import miners as oracle
 from levelfield import miners
 from levelfield.core.geometry import bool_pair_masks, l2_normalize
 from levelfield.miners import Pairs, Triplets
+from levelfield.miners.distance_weighted import DistanceWeighted
 
 
 @st.composite
@@ -153,8 +154,8 @@ def test_collapsed_classes_give_triplets_with_a_fallback_only():
     """Two collapsed classes far apart: no triplet is semi-hard or hard."""
     embeddings, labels = torch.eye(2).repeat_interleave(4, 0), torch.arange(2).repeat_interleave(4)
     for name in ("semihard", "softhard"):
-        assert len(miners.create(name)(embeddings, labels).anchor) == 0
-        assert len(miners.create(name, fallback=True)(embeddings, labels).anchor) > 0
+        assert len(miners.create(name)(embeddings, labels).negative) == 0
+        assert len(miners.create(name, fallback=True)(embeddings, labels).negative) > 0
 
 
 @given(batches(), st.integers(0, 99))
@@ -174,13 +175,14 @@ def test_the_probabilities_of_distance_weighted_are_the_inverse_density(dimensio
     labels = np.arange(30) % 6
     miner = miners.create("distance_weighted")
     _, negative = bool_pair_masks(torch.from_numpy(labels))
+    assert isinstance(miner, DistanceWeighted)
     weights = miner.weights(l2_normalize(torch.from_numpy(points)), negative)
-    weights = (weights / weights.sum(dim=1, keepdim=True)).nan_to_num(0).numpy()
-    expected = np.zeros_like(weights)
+    shares = (weights / weights.sum(dim=1, keepdim=True)).nan_to_num(0).numpy()
+    expected = np.zeros_like(shares)
     for a, chances in oracle.distance_weights(points, labels, cutoff=0.5, limit=1.4).items():
         for n, chance in chances.items():
             expected[a, n] = chance
-    np.testing.assert_allclose(weights, expected, atol=1e-9)
+    np.testing.assert_allclose(shares, expected, atol=1e-9)
     assert expected.any()
 
 

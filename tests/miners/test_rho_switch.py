@@ -8,12 +8,20 @@ from torch.nn import functional as F
 
 from levelfield import losses, miners
 from levelfield.core.errors import UsageError
-from levelfield.miners import Triplets
+from levelfield.miners import Pairs, Triplets
+from levelfield.miners.distance_weighted import DistanceWeighted
+from levelfield.miners.rho_switch import RhoSwitch
 
 
 def batch(size=64, per_class=4):
     embeddings = F.normalize(torch.randn(size, 16, generator=torch.Generator().manual_seed(0)) + 0.5)
     return embeddings, torch.arange(size) // per_class
+
+
+def switching(**options):
+    miner = miners.create("rho_switch", **options)
+    assert isinstance(miner, RhoSwitch)
+    return miner
 
 
 def listed(tuples):
@@ -29,14 +37,14 @@ def test_without_switches_nothing_changes(inner):
 
 def _same_inner(inner, embeddings, labels):
     """Return the tuples of the inner miner with the seed that the wrapper gives it."""
-    return listed(miners.create("rho_switch", miner=inner, p_switch=0.0).miner(embeddings, labels))
+    return listed(switching(miner=inner, p_switch=0.0).miner(embeddings, labels))
 
 
 def test_a_switched_triplet_pushes_anchor_and_positive_apart():
     embeddings, labels = batch()
     plain = miners.create("hard")(embeddings, labels)
     found = miners.create("rho_switch", miner="hard", p_switch=0.4, seed=1)(embeddings, labels)
-    assert isinstance(found, Triplets)
+    assert isinstance(plain, Triplets) and isinstance(found, Triplets)
     switched = found.positive == found.anchor
     assert 0.2 < switched.float().mean() < 0.6
     assert torch.equal(found.anchor, plain.anchor)
@@ -49,6 +57,7 @@ def test_a_switched_pair_takes_a_random_positive_for_its_negative():
     embeddings, labels = batch()
     plain = miners.create("all")(embeddings, labels)
     found = miners.create("rho_switch", miner="all", p_switch=0.25, seed=1)(embeddings, labels)
+    assert isinstance(plain, Pairs) and isinstance(found, Pairs)
     assert torch.equal(found.positive, plain.positive)
     assert torch.equal(found.neg_anchor, plain.neg_anchor)
     switched = labels[found.neg_anchor] == labels[found.negative]
@@ -62,6 +71,7 @@ def test_a_switched_pair_takes_a_random_positive_for_its_negative():
 def test_an_anchor_without_positives_keeps_its_negatives():
     labels = torch.tensor([0, 1, 1])
     found = miners.create("rho_switch", miner="all", p_switch=1.0)(torch.randn(3, 2), labels)
+    assert isinstance(found, Pairs)
     assert found.negative[found.neg_anchor == 0].tolist() == [1, 2]
     assert (labels[found.negative[found.neg_anchor > 0]] == 1).all()
 
@@ -82,7 +92,7 @@ def test_the_regularized_tuple_losses_push_samples_of_one_class_apart(name):
     miner = miners.create("rho_switch", p_switch=1.0)
     loss = losses.create(name)
     loss(embeddings, labels, miner(embeddings, labels)).backward()
-    assert torch.isfinite(raw.grad).all()
+    assert raw.grad is not None and torch.isfinite(raw.grad).all()
     assert raw.grad.any()
     step = 0.01 / raw.grad.norm()
     assert spread(raw.detach() - step * raw.grad) > spread(raw.detach())
@@ -101,10 +111,11 @@ def test_reseeding_covers_the_switches_and_the_inner_miner():
 
 
 def test_an_inner_miner_may_be_named_with_options_or_given():
-    named = miners.create("rho_switch", miner="distance_weighted", cutoff=0.3, limit=1.2)
+    named = switching(miner="distance_weighted", cutoff=0.3, limit=1.2)
+    assert isinstance(named.miner, DistanceWeighted)
     assert (named.miner.cutoff, named.miner.limit) == (0.3, 1.2)
     inner = miners.create("hard")
-    assert miners.create("rho_switch", miner=inner).miner is inner
+    assert switching(miner=inner).miner is inner
 
 
 @pytest.mark.parametrize(

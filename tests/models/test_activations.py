@@ -76,7 +76,7 @@ def test_names_tell_cuts_weights_and_whole_features_apart() -> None:
 def test_weights_after_the_cut_make_no_difference() -> None:
     trunk = models.create_trunk("conv4", in_channels=1, width=4)
     before = feature_identity(models.split_at_cut(trunk, "2")[0], DATASET)
-    torch.nn.init.zeros_(trunk.network.get_submodule("3.0").weight)  # type: ignore[arg-type]
+    torch.nn.init.zeros_(trunk.network.get_parameter("3.0.weight"))
     assert feature_identity(models.split_at_cut(trunk, "2")[0], DATASET) == before
 
 
@@ -115,7 +115,7 @@ def test_a_full_disk_is_one_clear_line_and_loses_nothing(
 
 def test_activations_too_large_for_half_precision_are_one_clear_line(tmp_path: Path) -> None:
     trunk = models.create_trunk("conv4", in_channels=1, width=4).eval()
-    torch.nn.init.constant_(trunk.network.get_submodule("1.2").bias, 1e6)  # type: ignore[arg-type]
+    torch.nn.init.constant_(trunk.network.get_parameter("1.2.bias"), 1e6)
     with pytest.raises(RunError, match="of image 0 are not finite, or too large for float16"):
         compute(tmp_path, models.split_at_cut(trunk, "2")[0])
 
@@ -130,7 +130,8 @@ def test_a_lower_part_is_quick_by_folding_and_gives_the_same(tmp_path: Path) -> 
     with torch.inference_mode():
         expected = lower(images)
     assert torch.allclose(found, expected, rtol=1e-4, atol=1e-4)
-    layers = extractor._network.modules()  # type: ignore[union-attr]
+    assert isinstance(extractor._network, torch.nn.Module)
+    layers = extractor._network.modules()
     assert not any(isinstance(layer, torch.nn.BatchNorm2d) for layer in layers)
 
 

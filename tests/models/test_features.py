@@ -89,7 +89,10 @@ def compute(folder: Path, counting: CountingImages | None = None, **options: Any
         images() if counting is None else counting, options.pop("fingerprint", "fingerprint")
     )
     dataset = dataset if rows is None else dataset.select(np.array(rows))
-    return cached_features(folder, **({"source": embedder(), "dataset": dataset} | options))
+    source = options.pop("source", None)
+    return cached_features(
+        folder, source=embedder() if source is None else source, dataset=dataset, **options
+    )
 
 
 def rows_read(folder: Path, **options: Any) -> set[int]:
@@ -212,7 +215,7 @@ def test_writing_to_features_does_not_reach_the_file(tmp_path: Path) -> None:
 
 def test_features_that_are_not_finite_are_refused(tmp_path: Path) -> None:
     model = embedder()
-    model.trunk.network[3][2].weight.data.fill_(float("inf"))
+    model.trunk.network.get_parameter("3.2.weight").data.fill_(float("inf"))
     with pytest.raises(RunError, match="features of image 0 are not finite"):
         compute(tmp_path, source=model)
 

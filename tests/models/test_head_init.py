@@ -50,7 +50,7 @@ def test_whitened_features_have_no_correlation_and_equal_variance(kind: str) -> 
 def test_rows_are_orthonormal_also_where_features_span_too_little(
     init: str, rows: int, width: int, size: int
 ) -> None:
-    weight = started(init, features(rows, width), size=size).projection.weight
+    weight = started(init, features(rows, width), size=size).get_parameter("projection.weight")
     assert torch.allclose(weight @ weight.T, torch.eye(size), atol=1e-5)
 
 
@@ -79,16 +79,18 @@ def test_few_or_constant_features_give_finite_heads(init: str) -> None:
 def test_random_leaves_the_head_as_it_was_made() -> None:
     data = features(20, 8)
     made = models.create_head("linear", num_features=8, size=4, seed=3)
-    assert torch.equal(started("random", data, size=4, seed=3).projection.weight, made.projection.weight)
+    left = started("random", data, size=4, seed=3)
+    assert torch.equal(left.get_parameter("projection.weight"), made.get_parameter("projection.weight"))
 
 
 def test_the_seed_decides_what_the_features_leave_open_and_nothing_else() -> None:
     data = features(50, 8)
-    assert torch.equal(
-        started("pca", data, size=4, seed=1).projection.weight,
-        started("pca", data, size=4, seed=2).projection.weight,
-    )
-    one, same, other = (started("orthogonal", data, size=4, seed=s).projection.weight for s in (1, 1, 2))
+
+    def weight(init: str, seed: int) -> Tensor:
+        return started(init, data, size=4, seed=seed).get_parameter("projection.weight")
+
+    assert torch.equal(weight("pca", 1), weight("pca", 2))
+    one, same, other = (weight("orthogonal", seed) for seed in (1, 1, 2))
     assert torch.equal(one, same) and not torch.equal(one, other)
 
 
@@ -124,5 +126,6 @@ def test_an_mlp_that_starts_as_pca_also_learns_with_its_other_hidden_units() -> 
     data = features(100, 12)
     head = started("pca", data, size=3, kind="mlp")
     head(data).square().sum().backward()
-    last = head.projection[2]  # type: ignore[index]
-    assert int((last.weight.grad.abs().sum(0) > 0).sum()) > 2 * 3
+    gradient = head.get_parameter("projection.2.weight").grad
+    assert gradient is not None
+    assert int((gradient.abs().sum(0) > 0).sum()) > 2 * 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 import timm
@@ -131,12 +132,13 @@ def test_what_is_wrong_with_a_hub_is_told_in_a_line(
     (repository / "hubconf.py").write_text(HUBCONF.format(url=dead))
     with pytest.raises(RunError, match="published weights cannot be downloaded"):
         models.create_trunk(f"hub:{repository}/net", weights="hub", image_size=32)
-    for name, options, message in [
+    mistakes: list[tuple[str, dict[str, Any], str]] = [
         ("net", {"color": 1}, "cannot be created"),
         ("nett", {}, "cannot be created"),
         ("words", {}, "not a network"),
         ("net", {"without": "fc"}, 'no layer "fc"'),
-    ]:
+    ]
+    for name, options, message in mistakes:
         with pytest.raises(UsageError, match=message):
             models.create_trunk(f"hub:{repository}/{name}", image_size=32, **options)
     with pytest.raises(UsageError, match="does not name an entry"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -46,11 +48,13 @@ def test_the_addition_is_the_product_of_its_matrices() -> None:
     trunk = models.create_trunk("mlp", width=8, depth=1)
     models.add_lora(trunk, rank=2, alpha=6.0)
     layer = trunk.network.get_submodule("1")
-    original = layer.parametrizations.weight.original  # type: ignore[union-attr]
-    addition = layer.parametrizations.weight[0]  # type: ignore[index,union-attr]
-    torch.nn.init.normal_(addition.up, generator=torch.Generator().manual_seed(0))
-    expected = original + 3.0 * addition.up @ addition.down
-    assert torch.allclose(layer.weight, expected, atol=1e-6)  # type: ignore[arg-type]
+    original = layer.get_parameter("parametrizations.weight.original")
+    addition = layer.get_submodule("parametrizations.weight.0")
+    up, down = addition.get_parameter("up"), addition.get_parameter("down")
+    torch.nn.init.normal_(up, generator=torch.Generator().manual_seed(0))
+    expected = original + 3.0 * up @ down
+    assert isinstance(layer.weight, torch.Tensor)
+    assert torch.allclose(layer.weight, expected, atol=1e-6)
 
 
 def test_merging_gives_plain_layers_and_leaves_the_network_as_it_is() -> None:
@@ -101,9 +105,9 @@ def test_norm_trains_norm_layers(name: str, expected: set[str]) -> None:
         ({"rank": 500}, "trunk.lora.rank 500 exceeds that of layer"),
     ],
 )
-def test_wrong_options_are_named(options: dict[str, object], message: str) -> None:
+def test_wrong_options_are_named(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        models.add_lora(vit(), **options)  # type: ignore[arg-type]
+        models.add_lora(vit(), **options)
 
 
 def test_a_trunk_without_norm_layers_says_so() -> None:

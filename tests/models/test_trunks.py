@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from tests.helpers.built_in import built_in_names
@@ -24,7 +26,7 @@ TRUNKS = [
 
 
 @pytest.mark.parametrize(("name", "options", "size"), TRUNKS)
-def test_a_trunk_gives_the_features_it_promises(name: str, options: dict[str, int], size: int) -> None:
+def test_a_trunk_gives_the_features_it_promises(name: str, options: dict[str, Any], size: int) -> None:
     trunk = models.create_trunk(name, **options).eval()
     with torch.inference_mode():
         features = trunk(torch.randint(0, 256, (2, 3, size, size), dtype=torch.uint8))
@@ -86,9 +88,9 @@ def test_a_trunk_that_pools_by_itself_refuses_another_pooling() -> None:
         ("resnet50", {"in_channels": 1, "weights": "imagenet"}, "need 3 channels, not 1"),
     ],
 )
-def test_wrong_requests_are_one_clear_line(name: str, options: dict[str, object], message: str) -> None:
+def test_wrong_requests_are_one_clear_line(name: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        models.create_trunk(name, **options)  # type: ignore[arg-type]
+        models.create_trunk(name, **options)
 
 
 @pytest.mark.slow

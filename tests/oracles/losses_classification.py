@@ -18,7 +18,7 @@ def cosine(x, w):
 def softmax_at(logits, label):
     """-log of the softmax of a list of scalars at one index, shifted against overflow."""
     top = max(logit.item() for logit in logits)
-    return -(logits[label] - top) + torch.log(sum(torch.exp(logit - top) for logit in logits))
+    return -(logits[label] - top) + torch.log(torch.stack([torch.exp(logit - top) for logit in logits]).sum())
 
 
 def log_one_plus(exponents):

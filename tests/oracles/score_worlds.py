@@ -34,5 +34,5 @@ def class_means(
 
 def likely(rate: float, trials: int, *, doubt: float = 1e-4) -> tuple[int, int]:
     """Range of a binomial count, missed with probability ``doubt``: tests must not fail by chance."""
-    low, high = binom.ppf([doubt / 2, 1 - doubt / 2], trials, rate)
+    low, high = np.asarray(binom.ppf([doubt / 2, 1 - doubt / 2], trials, rate))
     return int(low), int(high)

@@ -53,8 +53,8 @@ def searched(sampler: str, seed: int, trials: int = 25) -> tuple[float, int]:
         point = suggest(SPACE, seen, sampler=sampler, seed=seed, number=number)
         assert point is not None
         points.append(point)
-    found = [score(point) for point in points]
-    return max(s for s in found if s is not None), sum(s is None for s in found[-10:])
+    every = [score(point) for point in points]
+    return max(s for s in every if s is not None), sum(s is None for s in every[-10:])
 
 
 @pytest.mark.parametrize("sampler", ["gp", "tpe"])

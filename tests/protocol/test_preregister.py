@@ -115,7 +115,9 @@ def test_wrong_options_are_one_line(
     quick: dict[str, Any], options: dict[str, str], problem: str, tmp_path: Path
 ) -> None:
     lf.preregister(quick, tmp_path / "plan.json")
-    given = {key: str(tmp_path / "plan.json") if v == "PLAN" else v for key, v in options.items()}
+    given: dict[str, Any] = {
+        key: str(tmp_path / "plan.json") if v == "PLAN" else v for key, v in options.items()
+    }
     with pytest.raises(UsageError, match=problem):
         lf.run(quick, tmp_path / "runs", **given)
 

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 import torch
 
+from levelfield.core.optuna import to_optuna_distribution
 from levelfield.core.seeds import seed_for
-from levelfield.core.space import Choice, Float, Int
+from levelfield.core.space import Choice, Dimension, Float, Int
 from levelfield.protocol.search import _optimizer
-from levelfield.protocol.search._optimizer import Observation, suggest, to_optuna_distribution
+from levelfield.protocol.search._optimizer import Observation, suggest
 from levelfield.protocol.search._proposals import ProposalRequest, compute_proposals
 
-SPACE = {
+SPACE: dict[str, Dimension] = {
     "lr": Float(1e-6, 1.0, log=True),
     "margin": Float(0.0, 1.0),
     "k": Int(1, 9),
@@ -80,7 +81,7 @@ def test_a_long_search_still_finds_the_best_region(monkeypatch: pytest.MonkeyPat
     def height(point: dict[str, Any]) -> float:
         return 1 - (point["x"] - 0.3) ** 2 - (point["y"] - 0.8) ** 2
 
-    points = [{"x": chance.random(), "y": chance.random()} for _ in range(120)]
+    points: list[dict[str, Any]] = [{"x": chance.random(), "y": chance.random()} for _ in range(120)]
     seen = [Observation(point, height(point) + chance.gauss(0, 0.02)) for point in points]
     monkeypatch.setattr(_optimizer, "GP_MEMORY", 45)
     few = [suggest(space, seen, sampler="gp", seed=seed, number=120) for seed in range(3)]

@@ -10,7 +10,7 @@ import pytest
 import levelfield as lf
 from levelfield.analysis import read_comparison, verify
 from levelfield.config import Experiment
-from levelfield.core.space import Choice, Float, Int
+from levelfield.core.space import Choice, Dimension, Float, Int
 from levelfield.protocol import resolve_experiment
 from levelfield.protocol._plan import plan
 from levelfield.protocol.search._optimizer import grid_size, grid_trials, suggest
@@ -18,7 +18,11 @@ from levelfield.protocol.search._search import search_record
 from levelfield.protocol.spec._resolve import _method
 from levelfield.records import Store
 
-SPACE = {"margin": Float(0.0, 1.0, step=0.5), "kind": Choice("a", "b"), "count": Int(1, 2)}
+SPACE: dict[str, Dimension] = {
+    "margin": Float(0.0, 1.0, step=0.5),
+    "kind": Choice("a", "b"),
+    "count": Int(1, 2),
+}
 
 
 @pytest.fixture
@@ -79,7 +83,7 @@ def test_the_thesis_grid_is_searched_and_nothing_else(method: str, points: int) 
 
 
 def listed(first: dict[str, Any] | None) -> list[dict[str, Any]]:
-    points = []
+    points: list[dict[str, Any]] = []
     while True:
         number = len(points)
         point = first if number == 0 and first else None

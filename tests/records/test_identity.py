@@ -255,7 +255,7 @@ def forget_plugins() -> None:
     for registry in REGISTRIES:
         outside = [name for name in registry.names() if registry[name].source is not None]
         for name in outside:
-            del registry._entries[name]  # type: ignore[attr-defined]
+            del registry._entries[name]
     for name in list(sys.modules):
         if name.startswith("levelfield_plugin_") or name.endswith(".toy_plugin"):
             del sys.modules[name]
@@ -267,13 +267,13 @@ def forget_plugins() -> None:
 
 @pytest.fixture(autouse=True)
 def fresh_registries() -> Iterator[None]:
-    kept = [dict(registry._entries) for registry in REGISTRIES]  # type: ignore[attr-defined]
+    kept = [dict(registry._entries) for registry in REGISTRIES]
     modules = {name: module for name, module in sys.modules.items() if name.startswith("levelfield_plugin_")}
     forget_plugins()
     yield
     forget_plugins()
     for registry, entries in zip(REGISTRIES, kept, strict=True):
-        registry._entries.update(entries)  # type: ignore[attr-defined]
+        registry._entries.update(entries)  # type: ignore[attr-defined]  # entries of each registry
     sys.modules.update(modules)
 
 
@@ -361,8 +361,8 @@ def test_the_digests_depend_on_the_listed_fields(values: dict[str, Any], tmp_pat
         if path in ("trunk.cut", "trunk.freeze_bn"):
             start = values | {"trunk": values["trunk"] | {"mode": "tail", "cut": "3", "views": 1}}
         if path.startswith("trunk.lora."):
-            trunk = {"name": "mlp", "in_channels": 1, "image_size": 16, "mode": "lora", "lora": {}}
-            start = values | {"trunk": trunk}
+            adapted = {"name": "mlp", "in_channels": 1, "image_size": 16, "mode": "lora", "lora": {}}
+            start = values | {"trunk": adapted}
         if path == "engine.queue":
             start = values | {"engine": {"name": "mine"}}
         other = with_value(start, path, special.get(path, value))

@@ -11,6 +11,7 @@ from tests.oracles import samplers as oracle
 
 from levelfield import samplers
 from levelfield.core.errors import RunError, UsageError
+from levelfield.samplers._bank_samplers import BankSampler
 from levelfield.samplers._groups import count_groups, draw_groups
 from levelfield.samplers.ddm import distance_histogram_gaps
 from levelfield.samplers.frd import frechet_distances
@@ -33,6 +34,12 @@ def cloud(points, dimensions, seed=0):
 def candidates(name, count):
     """Return the size of the candidate set, for samplers that have one."""
     return {} if name in ("htl", "neighbor_lists") else {"candidate_set": count}
+
+
+def bank_sampler(name, labels, **options):
+    sampler = samplers.create(name, labels, **options)
+    assert isinstance(sampler, BankSampler)
+    return sampler
 
 
 def full_bank(points):
@@ -106,7 +113,7 @@ def test_collapsed_embeddings_work():
 def test_the_chosen_batch_is_better_than_random_by_its_own_criterion(name, criterion, per_class):
     points = cloud(120, 8)
     labels = np.arange(120) // 4
-    sampler = samplers.create(
+    sampler = bank_sampler(
         name, labels, batch_size=24, seed=0, samples_per_class=per_class, candidate_set=120
     )
     sampler.attach(full_bank(points))
@@ -124,7 +131,7 @@ def test_the_chosen_batch_is_better_than_random_by_its_own_criterion(name, crite
 @pytest.mark.parametrize("name", EMBEDDED)
 def test_rows_of_the_bank_are_the_images_that_were_embedded(name):
     images, network = cloud(60, 7), np.random.default_rng(0).normal(size=(7, 3)).astype(np.float32)
-    sampler, bank = samplers.create(name, np.arange(60) // 4, batch_size=8, seed=0), MemoryBank(60, 3)
+    sampler, bank = bank_sampler(name, np.arange(60) // 4, batch_size=8, seed=0), MemoryBank(60, 3)
     sampler.attach(bank)
     for rows in sampler.epoch(0, 20):
         bank.update(rows, torch.from_numpy(images[rows] @ network))
@@ -136,7 +143,7 @@ def test_the_coreset_contains_the_rows_of_the_outliers():
     points = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32) * 0.01
     outliers = np.arange(7, 200, 10)
     points[outliers] += np.eye(3, dtype=np.float32)[np.arange(20) % 3] * np.linspace(5, 9, 20)[:, None]
-    sampler = samplers.create("gc", np.zeros(200, int), batch_size=21, seed=0, samples_per_class=1)
+    sampler = bank_sampler("gc", np.zeros(200, int), batch_size=21, seed=0, samples_per_class=1)
     sampler.attach(full_bank(points))
     for rows in sampler.epoch(0, 3):
         assert set(outliers.tolist()) <= set(rows.tolist())
@@ -146,7 +153,7 @@ def test_the_coreset_contains_the_rows_of_the_outliers():
 @pytest.mark.parametrize("per_class", [1, 2, 4])
 def test_batches_are_groups_of_one_class(name, per_class):
     labels = np.random.default_rng(0).permutation(np.repeat(np.arange(30), 9))
-    sampler = samplers.create(
+    sampler = bank_sampler(
         name, labels, batch_size=16, seed=0, samples_per_class=per_class, **candidates(name, 64)
     )
     sampler.attach(full_bank(cloud(270, 5)))
@@ -161,11 +168,11 @@ def test_a_batch_depends_on_seed_epoch_iteration_and_bank_only(name):
     points = cloud(90, 5)
 
     def batch(seed=0, epoch=1, iteration=3, points=points):
-        sampler = samplers.create(name, labels, batch_size=12, seed=seed, **candidates(name, 60))
+        sampler = bank_sampler(name, labels, batch_size=12, seed=seed, **candidates(name, 60))
         sampler.attach(full_bank(points))
         return list(sampler.epoch(epoch, 4))[iteration].tolist()
 
-    sampler = samplers.create(name, labels, batch_size=12, seed=0, **candidates(name, 60))
+    sampler = bank_sampler(name, labels, batch_size=12, seed=0, **candidates(name, 60))
     sampler.attach(full_bank(points))
     assert sampler.batch(1, 3).tolist() == batch()
     assert batch() == batch()
@@ -178,7 +185,7 @@ def test_a_batch_depends_on_seed_epoch_iteration_and_bank_only(name):
 @pytest.mark.parametrize("name", EMBEDDED)
 def test_samples_without_an_embedding_come_first(name):
     labels = np.random.default_rng(0).permutation(np.repeat(np.arange(15), 5))
-    sampler, bank = samplers.create(name, labels, batch_size=10, seed=0), MemoryBank(75, 4)
+    sampler, bank = bank_sampler(name, labels, batch_size=10, seed=0), MemoryBank(75, 4)
     sampler.attach(bank)
     seen = set()
     for iteration, rows in enumerate(sampler.epoch(0, 12)):
@@ -218,7 +225,7 @@ def test_groups_are_of_one_class_and_do_not_overlap(labels, size, seed):
 
 def test_misuse_is_an_error():
     labels = [0, 0, 1, 1]
-    sampler = samplers.create("gc", labels, batch_size=4, seed=0)
+    sampler = bank_sampler("gc", labels, batch_size=4, seed=0)
     with pytest.raises(RunError, match="attach"):
         next(sampler.epoch(0))
     with pytest.raises(UsageError, match="memory bank has 5 samples"):
@@ -262,7 +269,7 @@ def test_htl_puts_close_classes_into_one_batch():
     """Classes 2k and 2k + 1 have identical embeddings, so they share a batch."""
     labels = np.arange(160) // 8
     points = np.eye(10, dtype=np.float32)[labels // 2] + 0.01 * cloud(160, 10)
-    sampler = samplers.create("htl", labels, batch_size=16, seed=0, samples_per_class=4, neighborhood=2)
+    sampler = bank_sampler("htl", labels, batch_size=16, seed=0, samples_per_class=4, neighborhood=2)
     sampler.attach(full_bank(points))
     for rows in sampler.epoch(0, 10):
         classes = np.unique(labels[rows])

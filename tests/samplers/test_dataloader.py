@@ -12,6 +12,7 @@ import levelfield as lf
 from levelfield import samplers
 from levelfield.core.deprecation import LevelfieldDeprecationWarning
 from levelfield.data import transforms
+from levelfield.samplers.htl import AnchorNeighbor
 
 LABELS = np.repeat(np.arange(6), [4, 4, 5, 6, 7, 9])
 WITHOUT_BANK = ["balanced", "class_balanced", "random", "spc", "spc_r"]
@@ -59,6 +60,6 @@ def test_old_option_names_are_accepted_with_a_warning() -> None:
     options = {"neighbourhood": 2}  # old spelling
     with pytest.warns(LevelfieldDeprecationWarning, match="is now called neighborhood"):
         sampler = samplers.create("htl", LABELS, batch_size=8, seed=0, **options)
-    assert sampler.neighborhood == 2  # type: ignore[attr-defined]
+    assert isinstance(sampler, AnchorNeighbor) and sampler.neighborhood == 2
     with pytest.warns(LevelfieldDeprecationWarning, match="is now called gray"):
         transforms.create("adv", train=True, **{"grey": 0.5})  # old spelling

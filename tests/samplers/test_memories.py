@@ -109,6 +109,7 @@ def test_a_pair_loss_compares_the_batch_with_the_memory(name):
     joined = value()
     assert not torch.allclose(alone, joined)
     joined.backward()
+    assert embeddings.grad is not None
     assert torch.isfinite(embeddings.grad).all() and embeddings.grad.any()
     assert not memory.get()[0].requires_grad
 
@@ -117,6 +118,7 @@ def test_pairs_of_anchors_are_all_pairs_of_the_first_samples():
     labels = torch.tensor([0, 1, 0, 1, 2, 0])
     everything = miners.create("all")(torch.zeros(6, 2), labels)
     found = miners.pairs_of_anchors(labels, 2)
+    assert isinstance(everything, miners.Pairs)
     keep = everything.pos_anchor < 2
     assert torch.equal(found.positive, everything.positive[keep])
     keep = everything.neg_anchor < 2

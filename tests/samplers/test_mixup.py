@@ -57,7 +57,9 @@ def test_the_tuple_loss_is_equation_30():
             for p in range(12):
                 for n in range(12):
                     if a != p and entry[a] == entry[p] != entry[n]:
-                        gap = np.linalg.norm(points[a] - points[p]) - np.linalg.norm(points[a] - points[n])
+                        gap = float(
+                            np.linalg.norm(points[a] - points[p]) - np.linalg.norm(points[a] - points[n])
+                        )
                         expected += share * max(0.0, gap + 0.2)
     assert value.item() == pytest.approx(expected, rel=1e-4)
 
@@ -68,7 +70,7 @@ def test_with_a_miner_the_gradient_reaches_both_partners():
     mixed = mix_batch(features, labels, generator=generator())
     embeddings, miner, loss = F.normalize(mixed.features), miners.create("hard"), losses.create("triplet")
     mixed.loss(lambda entry: loss(embeddings, entry, miner(embeddings, entry))).backward()
-    assert torch.isfinite(features.grad).all()
+    assert features.grad is not None and torch.isfinite(features.grad).all()
     assert features.grad.any(dim=1).all()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from tests.oracles.score_worlds import class_means, likely
@@ -18,7 +20,7 @@ from levelfield.stats import (
     variance_components,
 )
 
-SPREADS = {"own": 0.6, "run": 0.5, "seed": 0.3, "correlation": 0.5, "classes": 50}
+SPREADS: dict[str, Any] = {"own": 0.6, "run": 0.5, "seed": 0.3, "correlation": 0.5, "classes": 50}
 
 
 def table_of(values):

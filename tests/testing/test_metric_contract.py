@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -26,7 +27,7 @@ def clean_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
 
 
-GOOD = {"higher_is_better": True, "label": "Test", "unit": "percent"}
+GOOD: dict[str, Any] = {"higher_is_better": True, "label": "Test", "unit": "percent"}
 
 
 def problems(name: str) -> str:

@@ -125,7 +125,9 @@ def test_a_parameter_that_changed_is_shown_beside_the_old_one(
             TrackerRecord(key="m", kind="method", name="m", status="complete", parameters={"margin": margin})
         )
         client = MlflowClient(tracking_uri=f"sqlite:///{tmp_path / 'mlflow.db'}")
-        (run,) = client.search_runs([client.get_experiment_by_name("e").experiment_id])
+        found = client.get_experiment_by_name("e")
+        assert found is not None
+        (run,) = client.search_runs([found.experiment_id])
         assert run.data.params == {"margin": "0.1"}
         assert run.data.tags.get("now.margin", "0.1") == str(margin)
 

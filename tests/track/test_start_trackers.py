@@ -98,7 +98,7 @@ def contents(root: Path) -> dict[str, bytes]:
 
 def watched(values: dict[str, Any], root: Path, *, timeout: float = 600.0) -> list[str]:
     """Run an experiment with its trackers; return their messages."""
-    experiment, said = Experiment.build(**values), []
+    experiment, said = Experiment.build(**values), list[str]()
     with start_trackers(experiment, root, report=said.append, poll=0.1, timeout=timeout):
         lf.run(experiment.model_copy(update={"track": ()}), root)
     return said

@@ -45,7 +45,7 @@ def read_run(records: Path, key: str) -> dict[str, Any]:
     (file,) = (tracker_directory(records) / "wandb").rglob(f"run-{run_id}.wandb")
     found: dict[str, Any] = {"history": [], "config": {}, "summary": {}, "artifacts": []}
     for chunk in chunks(file.read_bytes()):
-        record = wandb_internal_pb2.Record.FromString(chunk)
+        record = wandb_internal_pb2.Record.FromString(chunk)  # type: ignore[attr-defined]  # generated
         kind = record.WhichOneof("record_type")
         if kind == "run":
             found |= {

@@ -109,9 +109,9 @@ def test_an_unreadable_image_is_the_same_line_from_a_loader(image_files: FileIma
     assert lines[0] == lines[1] and "\n" not in lines[0]
 
 
-def test_images_that_cannot_be_sent_are_one_clear_line() -> None:
+def test_images_that_cannot_be_sent_are_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
     images = MemoryImages(np.zeros((2, 1, 4, 4), dtype=np.uint8))
-    images.read = lambda row: None  # type: ignore[assignment, method-assign, return-value]
+    monkeypatch.setattr(images, "read", lambda row: None)
     with pytest.raises(UsageError, match=r"cannot be sent to loader processes .*set engine\.loaders to 0$"):
         list(ImageInputs(images, partial(transforms.create, "none"), loaders=1).evaluate([np.array([0])]))
 

@@ -18,6 +18,7 @@ from levelfield.data import transforms
 from levelfield.protocol import resolve_experiment, run_protocol
 from levelfield.records import RunDirectory
 from levelfield.train import Resources, RunJob, build_embedder, create_inputs, load_development_view, run_job
+from levelfield.train._embed import embed as embed_rows
 from levelfield.train.checkpoint import load_best_weights
 
 CONV = {"name": "conv4", "width": 4, "in_channels": 1}
@@ -169,7 +170,7 @@ def test_a_fitted_head_sees_training_rows_only(
     from levelfield.train import _head_init
 
     asked: list[int] = []
-    real = _head_init.embed
+    real = embed_rows
 
     def spy(forward: Any, inputs: Any, rows: Any, **options: Any) -> Tensor:
         asked.extend(rows.tolist())
@@ -209,7 +210,7 @@ def test_the_sample_of_many_rows_is_the_same_for_every_seed(
     samples = []
     for seed in (1, 2):
         monkeypatch.setattr(_head_init, "_cached_directions", {})
-        real = _head_init.embed
+        real = embed_rows
 
         def embed(forward, inputs, rows, real=real, **options):
             samples.append(rows.tolist())

@@ -14,6 +14,7 @@ import levelfield as lf
 from levelfield.analysis import read_comparison
 from levelfield.protocol.confirm import _score
 from levelfield.train import _loop, run_job
+from levelfield.train._embed import embed as embed_rows
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +33,7 @@ def test_in_validation_the_run_ends_with_the_reason(
     normalize: bool, tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before, a message about rows and euclidean distance stopped the whole experiment."""
-    monkeypatch.setattr(_loop, "embed", with_zeros(_loop.embed))
+    monkeypatch.setattr(_loop, "embed", with_zeros(embed_rows))
     changes = {} if normalize else {"head": tiny["head"] | {"normalize": False}}
     result = run_job(job(tiny, tmp_path / "run", **changes))
     assert result.status == "diverged"
@@ -42,11 +43,11 @@ def test_in_validation_the_run_ends_with_the_reason(
 def test_in_the_test_set_the_rerun_ends_with_the_reason(
     tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, calls = _score.embed, []
+    calls: list[int] = []
 
     def zeroed_once(*arguments: Any, **options: Any) -> torch.Tensor:
         calls.append(1)
-        return (with_zeros(real) if len(calls) == 1 else real)(*arguments, **options)
+        return (with_zeros(embed_rows) if len(calls) == 1 else embed_rows)(*arguments, **options)
 
     monkeypatch.setattr(_score, "embed", zeroed_once)
     tiny |= {"methods": ["triplet"], "search": {"trials": 1, "sampler": "random"}, "engine": {"workers": 0}}

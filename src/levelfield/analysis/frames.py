@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def results(root: str | Path) -> Results:
+def results(root: str | PathLike[str]) -> Results:
     """Return the results of an experiment as data frames.
 
     Args:
@@ -32,7 +33,7 @@ def results(root: str | Path) -> Results:
         import pandas  # noqa: F401 - is it installed?
     except ImportError as error:
         raise UsageError("lf.results needs pandas; `pip install 'levelfield[pandas]'`") from error
-    return Results(Path(root), read_comparison(root))
+    return Results(Path(root), read_comparison(Path(root)))
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from os import PathLike
 from pathlib import Path
 
 from levelfield.core import files
@@ -10,7 +11,7 @@ from levelfield.core.errors import UsageError
 from levelfield.records import ArchiveManifest, Store, close_archives
 
 
-def archive(root: str | Path, out: str | Path) -> ArchiveManifest:
+def archive(root: str | PathLike[str], out: str | Path) -> ArchiveManifest:
     """Write the archive of an experiment to the new directory ``out``, and return its manifest.
 
     It has every search, trial, selection and test score, and every finished run, in one file per kind of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,14 +11,14 @@ if TYPE_CHECKING:
 
 
 def verify(
-    directory: str | Path, *, plan: str | Path | None = None, anchor: str | Path | None = None
+    directory: str | PathLike[str], *, plan: str | Path | None = None, anchor: str | Path | None = None
 ) -> list[str]:
     """Return every problem with the records and tables of an experiment, one sentence each.
 
     An empty list means that ledger, selections, trials, scores and tables fit together.
 
     Args:
-        directory: Experiment directory, or an archive of it.
+        directory: Experiment directory, an archive of it, or the result of :func:`run`.
         plan: Plan file from :func:`preregister`. Defaults to the copy in the directory, if there is one.
         anchor: Anchor file from :func:`anchor`, or its digest.
     """
@@ -29,11 +30,11 @@ def verify(
         raise RunError(
             f"another levelfield command is still writing to {directory}; verify it when that has ended"
         )
-    return verify_experiment(directory, plan=plan, anchor=anchor)
+    return verify_experiment(Path(directory), plan=plan, anchor=anchor)
 
 
 def verify_notes(
-    directory: str | Path, *, plan: str | Path | None = None, anchor: str | Path | None = None
+    directory: str | PathLike[str], *, plan: str | Path | None = None, anchor: str | Path | None = None
 ) -> list[str]:
     """Return what a reader of consistent records should know, such as a clock that was set back.
 
@@ -41,11 +42,11 @@ def verify_notes(
     """
     from levelfield.reports import experiment_notes
 
-    return experiment_notes(directory, plan=plan, anchor=anchor)
+    return experiment_notes(Path(directory), plan=plan, anchor=anchor)
 
 
 def power(
-    directory: str | Path,
+    directory: str | PathLike[str],
     *,
     difference: float | None = None,
     chance: float = 0.8,
@@ -55,7 +56,7 @@ def power(
     """Estimate from an experiment's records which differences its budget can show.
 
     Args:
-        directory: Experiment directory.
+        directory: Experiment directory, or the result of :func:`run`.
         difference: Difference to find, as tables print it: 0.5 is half a point. The estimate then names the
             cheapest budget that finds it.
         chance: Wanted probability of finding it.
@@ -69,6 +70,6 @@ def power(
         raise UsageError(f"chance must be between 0 and 1, got {chance}")
     if difference is not None and not difference > 0:
         raise UsageError(f"difference must be above 0, got {difference}")
-    analysis = analyze(directory, setting=setting, metric=metric)
+    analysis = analyze(Path(directory), setting=setting, metric=metric)
     wanted = None if difference is None else difference / analysis.metric_info.scale
     return estimate_power(analysis, difference=wanted, power=chance)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ from levelfield.train.checkpoint import load_best_weights
 
 
 def export(
-    directory: str | Path,
+    directory: str | PathLike[str],
     out: str | Path,
     *,
     method: str | None = None,
@@ -99,7 +100,7 @@ def export(
         name=f"{resolved.experiment.name}: {method}",
         method=method,
         data=_data(specs[0]),
-        scores=_scores(analyze(directory), result, setting),
+        scores=_scores(analyze(Path(directory)), result, setting),
         threshold=threshold,
         provenance=_provenance(resolved, result, specs, rerun=rerun),
         notes=[*_notes(specs[0], resolved, parts=len(specs)), *problem],

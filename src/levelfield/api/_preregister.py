@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,7 @@ def preregister(
 
 
 def anchor(
-    directory: str | Path,
+    directory: str | PathLike[str],
     *,
     file: str | Path | None = None,
     git_note: bool = False,

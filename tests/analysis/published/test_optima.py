@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from types import ModuleType
+
 import pytest
 
 from levelfield import losses, miners
@@ -84,6 +86,7 @@ def test_the_thesis_optima_lie_in_its_ranges():
         searched = grid[row.method, row.parameter]
         assert float(row.printed) == searched.optimum
         assert searched.low <= searched.optimum <= searched.high
+        assert searched.step is not None
         steps = searched.optimum / searched.step
         assert abs(steps - round(steps)) < 1e-6 or "not on a grid" in searched.note
 
@@ -140,7 +143,8 @@ def test_published_values_lie_in_our_search_spaces():
     """They can be the first trial of a search; the exception is a miner's range that ends at 0.5."""
     outside = set()
     for row in optima():
-        name, part, parameter = RECIPES.get(row.method, row.method), losses, row.parameter
+        name, parameter = RECIPES.get(row.method, row.method), row.parameter
+        part: ModuleType = losses
         if parameter.startswith("miner."):
             part, parameter = miners, parameter.removeprefix("miner.")
         if name in part.registry.names() and row.value is not None:

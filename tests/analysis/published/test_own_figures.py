@@ -12,6 +12,7 @@ from levelfield.analysis import analyze
 from levelfield.analysis.published import PublishedPoint, measured_improvements
 from levelfield.cli.published import app
 from levelfield.core.errors import UsageError
+from levelfield.reports.figures import BarChart, PanelChart
 from levelfield.reports.figures.own_reality import own_charts
 
 MEANS = {"contrastive": 0.50, "triplet": 0.40, "margin": 0.60, "untrained": 0.1}
@@ -31,13 +32,15 @@ def test_the_three_figures_hold_the_records(tmp_path: Path) -> None:
         "improvement-over-contrastive",
         "improvement-over-triplet",
     }
-    bars = charts["map-at-r-cub200"].series["concatenated"]
+    scores, compared = charts["map-at-r-cub200"], charts["papers-versus-reality"]
+    assert isinstance(scores, BarChart) and isinstance(compared, PanelChart)
+    bars = scores.series["concatenated"]
     assert set(bars) == {"Contrastive", "Triplet", "Margin"}  # without the untrained network
     interval = analysis.interval("margin", "concatenated", "map_at_r")
     assert bars["Margin"].value == pytest.approx(100 * interval.mean)
     assert bars["Margin"].error == pytest.approx(100 * interval.half_width)
 
-    papers, reality = charts["papers-versus-reality"].panels
+    papers, reality = compared.panels
     assert papers.traces[0].x[0] == 2006 and len(papers.traces[0].x) == 8
     assert dict(zip(reality.traces[0].x, reality.traces[0].y, strict=True))[2017] == pytest.approx(60, abs=1)
 

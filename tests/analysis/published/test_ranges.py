@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ METHODS = sorted({row.method for row in published.optima(source="reality-check")
 SETTINGS = [("cub200", 32), ("cars196", 32), ("sop", 32), ("cub200", 256)]
 
 
-def resolved(preset: str, method: str | MethodSpec, dataset: str = "cub200", **values):
+def resolved(preset: str, method: str | MethodSpec | dict[str, Any], dataset: str = "cub200", **values):
     experiment = Experiment.build(
         name="x", preset=preset, dataset={"name": dataset}, methods=[method], **values
     )

@@ -122,22 +122,22 @@ def test_percentages_and_spreads_are_in_range():
 
 
 def test_recall_grows_with_k():
-    rows = defaultdict(dict)
+    rows: defaultdict[tuple[object, ...], dict[int, float]] = defaultdict(dict)
     for cell in CELLS:
         if cell.value is not None and re.fullmatch(r"precision_at_1|recall_at_\d+", cell.metric):
             k = int(cell.metric.rsplit("_", 1)[1])
             key = (cell.source, cell.table, cell.row, cell.dataset, cell.trunk, cell.embedding_size)
             if cell.setting not in ("concatenated", "separated", "fixed_validation_score"):
                 rows[key][k] = cell.value
-    for key, found in rows.items():
-        assert sorted(found.values()) == [found[k] for k in sorted(found)], key
+    for row, found in rows.items():
+        assert sorted(found.values()) == [found[k] for k in sorted(found)], row
 
 
 def test_map_at_r_is_below_r_precision_below_precision_at_1():
     for source in ("reality-check", "reality-check-later"):
-        rows = defaultdict(dict)
+        rows: defaultdict[tuple[object, ...], dict[str, float]] = defaultdict(dict)
         for cell in results(source=source):
-            if cell.setting in ("concatenated", "separated"):
+            if cell.setting in ("concatenated", "separated") and cell.value is not None:
                 rows[cell.table, cell.row, cell.setting][cell.metric] = cell.value
         for found in rows.values():
             assert found["map_at_r"] < found["r_precision"] < found["precision_at_1"]
@@ -189,7 +189,7 @@ def test_revisitings_table_9_has_two_headers_swapped():
         if cell.column in ("NMI", "mAP"):
             assert cell.metric == ("map_c" if cell.column == "NMI" else "nmi")
             assert "swapped" in cell.note
-            assert (cell.value > 80) == (cell.metric == "nmi")
+            assert cell.value is not None and (cell.value > 80) == (cell.metric == "nmi")
 
 
 def test_revisiting_tries_every_loss_with_every_sampler():

@@ -17,7 +17,7 @@ from levelfield.data import splits
 from levelfield.data.splits import Fold, SplitPlan
 
 Labels = npt.NDArray[np.int64]
-CLASS_PLANS = {
+CLASS_PLANS: dict[str, dict[str, Any]] = {
     "class_disjoint": {"folds": 3},
     "shuffled_classes": {"folds": 3, "seed": 5},
     "fixed_ratio": {"train_fraction": 0.7},

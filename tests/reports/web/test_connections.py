@@ -16,6 +16,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from uvicorn.protocols.http.flow_control import FlowControl
 
 from levelfield.reports.web import connections
 from levelfield.reports.web.server import _RequestGuard, make_app
@@ -173,7 +174,7 @@ def test_a_reader_that_does_not_read_is_dropped() -> None:
         config.load()
         protocol = connections.TimedProtocol(config, uvicorn.server.ServerState(), {})
         protocol.transport = Transport()
-        protocol.flow = uvicorn.protocols.http.flow_control.FlowControl(protocol.transport)
+        protocol.flow = FlowControl(protocol.transport)
         protocol.pause_writing()
         while not dropped.is_set():
             await asyncio.sleep(0.01)

@@ -74,7 +74,7 @@ def encoded(number: int) -> str:
     return base64.b64encode(png(draw(number))).decode()
 
 
-def pairs(answer: dict[str, Any]) -> list[tuple[int, float]]:
+def pairs(answer: dict[str, Any]) -> list[tuple[int, Any]]:
     return [(each["row"], pytest.approx(each["similarity"], abs=1e-5)) for each in answer["neighbors"]]
 
 

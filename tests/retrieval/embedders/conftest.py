@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from levelfield.models import Embedder
 from levelfield.retrieval.embedders import Architecture, Preprocessing, build_network, write_model
 
 SHAPE = Architecture(trunk="conv4", trunk_options={"width": 4}, size=8)
 
 
-def trained(seed: int = 0, shape: Architecture = SHAPE) -> torch.nn.Module:
+def trained(seed: int = 0, shape: Architecture = SHAPE) -> Embedder:
     """Return a network with weights and BatchNorm statistics that differ from the initial ones."""
     network = build_network(shape)
     generator = torch.Generator().manual_seed(seed)
@@ -27,5 +28,5 @@ def trained(seed: int = 0, shape: Architecture = SHAPE) -> torch.nn.Module:
 def model(tmp_path: Path) -> Path:
     """Model directory."""
     directory = tmp_path / "model"
-    write_model(directory, trained(), architecture=SHAPE, preprocessing=Preprocessing(size=(32, 32)))  # type: ignore[arg-type]
+    write_model(directory, trained(), architecture=SHAPE, preprocessing=Preprocessing(size=(32, 32)))
     return directory

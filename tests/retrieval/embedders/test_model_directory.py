@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -146,8 +148,8 @@ def edit(directory: Path, **changes: object) -> None:
         (lambda f: (f / "weights.safetensors").unlink(), "cannot read"),
     ],
 )
-def test_tampering_is_one_clear_line(model: Path, tamper: object, line: str) -> None:
-    tamper(model)  # type: ignore[operator]
+def test_tampering_is_one_clear_line(model: Path, tamper: Callable[[Path], object], line: str) -> None:
+    tamper(model)
     with pytest.raises((RunError, UsageError), match=line) as caught:
         lf.load_embedder(model)
     assert "\n" not in str(caught.value)
@@ -197,9 +199,9 @@ def test_unreadable_images_get_one_line(model: Path, tmp_path: Path, name: str) 
 
 
 @pytest.mark.parametrize("given", [3.5, np.zeros((4, 4)), torch.zeros(3, 4, 4), io.BytesIO()])
-def test_other_objects_get_one_line(model: Path, given: object) -> None:
+def test_other_objects_get_one_line(model: Path, given: Any) -> None:
     with pytest.raises(ImageError, match="is not an image"):
-        lf.load_embedder(model).embed([given])  # type: ignore[list-item]
+        lf.load_embedder(model).embed([given])
 
 
 @pytest.mark.slow

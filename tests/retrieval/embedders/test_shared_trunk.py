@@ -42,7 +42,7 @@ def test_a_shared_trunk_is_stored_once_runs_once_and_changes_no_bit(tmp_path: Pa
     names = list(load_file(tmp_path / "weights.safetensors"))
     assert all(("trunk." in name) == name.startswith("shared.") for name in names if "head." not in name)
     loaded = lf.load_embedder(tmp_path)
-    trunk = loaded.parts[0].trunk
+    trunk = loaded.parts[0].get_submodule("trunk")
     assert all(part.trunk is trunk for part in loaded.parts)
     calls: list[int] = []
     trunk.register_forward_hook(lambda *_: calls.append(1))

@@ -124,7 +124,8 @@ def test_a_plugin_trunk_needs_trust() -> None:
 @pytest.mark.parametrize("option", ["checkpoint_path", "pretrained_cfg", "cache_dir"])
 def test_a_card_cannot_make_timm_read_files(option: str) -> None:
     with pytest.raises(UsageError, match=f"does not take {option} here"):
-        models.create_trunk("timm:resnet10t", **{option: "evil.pth"})
+        options: dict[str, Any] = {option: "evil.pth"}
+        models.create_trunk("timm:resnet10t", **options)
 
 
 HOSTILE: dict[str, Callable[[Values], None]] = {

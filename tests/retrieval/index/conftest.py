@@ -42,7 +42,7 @@ def model(tmp_path: Path) -> Path:
 def make_model(directory: Path, seed: int = 0) -> Path:
     write_model(
         directory,
-        trained(seed),  # type: ignore[arg-type]
+        trained(seed),
         architecture=SHAPE,
         preprocessing=Preprocessing(size=(32, 32)),
         name=f"model {seed}",

@@ -7,6 +7,7 @@ import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -94,7 +95,7 @@ def is_true(column: str, operation: str, wanted: str, file: Path) -> bool:
         return operation == "!="
     try:
         one, two = float(held), float(wanted)
-        pair: tuple[object, object] = (one, two)
+        pair: tuple[Any, Any] = (one, two)
     except ValueError:
         pair = (held, wanted) if operation in {"=", "!="} else (held[: len(wanted)], wanted)
         if operation not in {"=", "!="} and _is_number(held):
@@ -104,10 +105,10 @@ def is_true(column: str, operation: str, wanted: str, file: Path) -> bool:
         {
             "=": left == right,
             "!=": left != right,
-            ">=": left >= right,  # type: ignore[operator]
-            "<=": left <= right,  # type: ignore[operator]
-            ">": left > right,  # type: ignore[operator]
-            "<": left < right,  # type: ignore[operator]
+            ">=": left >= right,
+            "<=": left <= right,
+            ">": left > right,
+            "<": left < right,
         }[operation]
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,7 @@ from levelfield.retrieval.index import (
 
 def build(images: Path, model: Path, out: Path, **options: int) -> IndexingResult:
     embedder = lf.load_embedder(model)
-    with open_or_create_index(out, model, **options) as index:  # type: ignore[arg-type]
+    with open_or_create_index(out, model, **options) as index:
         result = add_images(index, embedder, images_from_folder(images), threads=1)
         index.finish()
     return result
@@ -316,10 +317,10 @@ def test_a_tampered_model_inside_the_index_is_refused(images: Path, model: Path,
     ],
 )
 def test_a_damaged_index_gets_one_line(
-    images: Path, model: Path, tmp_path: Path, damage: object, line: str
+    images: Path, model: Path, tmp_path: Path, damage: Callable[[Path], object], line: str
 ) -> None:
     build(images, model, tmp_path / "index")
-    damage(tmp_path / "index")  # type: ignore[operator]
+    damage(tmp_path / "index")
     with pytest.raises((RunError, UsageError), match=line) as caught:
         lf.Searcher(tmp_path / "index").search(draw(0))
     assert "\n" not in str(caught.value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +38,7 @@ def put(index: LocalIndex, vectors: np.ndarray, *, first: int = 0) -> None:
         index.add(images[start : start + 300], vectors[start : start + 300])
 
 
-def slow(vectors: np.ndarray, query: np.ndarray, count: int, removed: set[int] = frozenset()) -> list[float]:  # type: ignore[assignment]
+def slow(vectors: np.ndarray, query: np.ndarray, count: int, removed: Set[int] = frozenset()) -> list[float]:
     return sorted((float(v @ query) for row, v in enumerate(vectors) if row not in removed), reverse=True)[
         :count
     ]

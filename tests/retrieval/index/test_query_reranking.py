@@ -66,7 +66,7 @@ def test_the_order_changes_and_the_similarities_do_not(searcher: lf.Searcher) ->
 
 def test_the_command_re_ranks(searcher: lf.Searcher, tmp_path: Path) -> None:
     draw(903).save(tmp_path / "query.png")
-    directory = str(searcher.store.directory)  # type: ignore[attr-defined]
+    directory = str(searcher.store.directory)  # type: ignore[attr-defined]  # stores in files have it
     answer = CliRunner().invoke(
         app, ["search", directory, str(tmp_path / "query.png"), "--rerank", "aqe", "-k", "3"]
     )

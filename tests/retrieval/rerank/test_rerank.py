@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -123,7 +126,8 @@ def test_views_are_added_up() -> None:
         return torch.nn.functional.normalize(vectors, dim=1)
 
     half = torch.nn.functional.interpolate(images, size=(4, 3), mode="bilinear", antialias=True)
-    wanted = unit(sum(unit(network(v)) for v in (images, images.flip(-1), half, half.flip(-1))))  # type: ignore[arg-type]
+    views = (images, images.flip(-1), half, half.flip(-1))
+    wanted = unit(torch.stack([unit(network(view)) for view in views]).sum(0))
     got = rerank.embed_views(network, images, scales=(1.0, 0.5), flip=True)
     torch.testing.assert_close(got, wanted)
 
@@ -136,7 +140,7 @@ def test_scores_of_a_plain_ranking_are_those_of_evaluate(exclude_self: bool) -> 
     depth = rerank.required_depth(names, labels, gallery_labels, exclude_self=exclude_self)
     rows, _ = rerank.nearest(queries, gallery, depth, exclude_self=exclude_self)
     got = rerank.score_ranking(rows, labels, gallery_labels, names, exclude_self=exclude_self)
-    given = {} if exclude_self else {"gallery": gallery, "gallery_labels": gallery_labels}
+    given: dict[str, Any] = {} if exclude_self else {"gallery": gallery, "gallery_labels": gallery_labels}
     wanted = metrics.evaluate(queries, labels, metrics=names, per_query=True, **given)
     for name in names:
         np.testing.assert_allclose(got[name], wanted.per_query[name], atol=1e-12)
@@ -162,6 +166,6 @@ def test_a_ranking_too_short_for_a_metric_is_rejected() -> None:
         (lambda v: rerank.embed_views(lambda x: x, v, scales=()), "at least one"),
     ],
 )
-def test_bad_parameters_get_one_line(call: object, line: str) -> None:
+def test_bad_parameters_get_one_line(call: Callable[[torch.Tensor], object], line: str) -> None:
     with pytest.raises(UsageError, match=line):
-        call(clusters()[0])  # type: ignore[operator]
+        call(clusters()[0])
