@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +13,6 @@ from levelfield import losses, miners
 from levelfield.config import BatchSpec, MethodSpec
 from levelfield.core.errors import UsageError
 from levelfield.core.seeds import seed_for
-from levelfield.losses._module import Loss
 from levelfield.methods import resolve_method
 
 LABELS = torch.arange(12) // 3
@@ -85,13 +85,12 @@ def test_mistakes_are_named(loss: str, options: dict[str, object], reason: str) 
 
 
 def test_parts_keep_their_own_learning_rates() -> None:
+    def rates(loss: Any) -> list[float]:
+        return [rate for _, rate in loss.parameters_with_lr(0.5)]
+
     both = losses.create("sum:margin+hist", **SHAPE)
     alone = [losses.create("margin", num_classes=4), losses.create("hist", **SHAPE)]
-    rates = []
-    for loss in (both, *alone):
-        assert isinstance(loss, Loss)
-        rates.append([rate for _, rate in loss.parameters_with_lr(0.5)])
-    assert rates[0] == [rate for alone_rates in rates[1:] for rate in alone_rates]
+    assert rates(both) == [rate for loss in alone for rate in rates(loss)]
 
 
 @pytest.mark.slow
