@@ -121,12 +121,12 @@ def _weight(item: pytest.Item, long: list[pytest.Item]) -> tuple[bool, int]:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add ``--durations-file``."""
     parser.addoption(
-        "--durations-file", metavar="FILE", help="write seconds by directory and by test to FILE"
+        "--durations-file", metavar="FILE", help="write second attempts, skips, and seconds by test to FILE"
     )
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Write the file of durations: seconds by part of the suite, then by test, the longest first."""
+    """Write the file of durations: second attempts and skipped tests, then seconds by part and by test."""
     if not (file := config.getoption("--durations-file")):
         return
     tests: dict[str, float] = defaultdict(float)
@@ -138,6 +138,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     for name, seconds in tests.items():
         parts["/".join(name.partition("::")[0].split("/")[:2])] += seconds
     lines = [f"{sum(tests.values()):8.1f}  all of {len(tests)} tests, seconds of all workers"]
+    again = sorted(report.nodeid for report in terminalreporter.stats.get("rerun", ()))
+    left_out = [f"{report.nodeid}: {report.longrepr[2]}" for report in terminalreporter.stats.get("skipped", ())]
+    for title, names in (("second attempt", again), ("skipped", sorted(left_out))):
+        lines += ["", *(f"  {title}: {name}" for name in names)] if names else []
     for table in (parts, {name: seconds for name, seconds in tests.items() if seconds >= 0.2}):
         lines += ["", *(f"{table[name]:8.1f}  {name}" for name in sorted(table, key=lambda n: -table[n]))]
     Path(file).parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """Cost of identifying a dataset by the content of its files: first opening, and later ones.
 
-    python benchmarks/hashing.py --images 60000 --kilobytes 50
-    python benchmarks/hashing.py --images 1000000 --kilobytes 4
+    python benchmarks/speed/hashing.py --images 60000 --kilobytes 50
+    python benchmarks/speed/hashing.py --images 1000000 --kilobytes 4
 
 Random files stand for images: hashing does not depend on what they show.
 """
