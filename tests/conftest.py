@@ -130,7 +130,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if not (file := config.getoption("--durations-file")):
         return
     tests: dict[str, float] = defaultdict(float)
-    for reports in terminalreporter.stats.values():
+    stats = terminalreporter.stats
+    for reports in stats.values():
         for report in reports:
             if isinstance(report, pytest.TestReport):
                 tests[report.nodeid] += report.duration
@@ -138,8 +139,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     for name, seconds in tests.items():
         parts["/".join(name.partition("::")[0].split("/")[:2])] += seconds
     lines = [f"{sum(tests.values()):8.1f}  all of {len(tests)} tests, seconds of all workers"]
-    again = sorted(report.nodeid for report in terminalreporter.stats.get("rerun", ()))
-    left_out = [f"{report.nodeid}: {report.longrepr[2]}" for report in terminalreporter.stats.get("skipped", ())]
+    again = sorted(report.nodeid for report in stats.get("rerun", ()))
+    left_out = [f"{report.nodeid}: {report.longrepr[2]}" for report in stats.get("skipped", ())]
     for title, names in (("second attempt", again), ("skipped", sorted(left_out))):
         lines += ["", *(f"  {title}: {name}" for name in names)] if names else []
     for table in (parts, {name: seconds for name, seconds in tests.items() if seconds >= 0.2}):
