@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.conftest import tiny_values
 from tests.helpers.warm import WarmProcess, run_warm
 
 import levelfield as lf
@@ -79,15 +81,22 @@ def plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-@pytest.fixture
-def small(tiny: dict[str, Any], plugin: Path) -> dict[str, Any]:
-    plugins = [*tiny["plugins"], str(plugin)]
-    return tiny | {
-        "plugins": plugins,
+@pytest.fixture(scope="module")
+def small(plugin: Path) -> dict[str, Any]:
+    """Values of the experiment; never change them."""
+    values = tiny_values()
+    return values | {
+        "plugins": [*values["plugins"], str(plugin)],
         "methods": ["contrastive"],
         "search": {"trials": 1},
         "confirm": {"reruns": 1},
     }
+
+
+@pytest.fixture(scope="module")
+def alone(small: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Directory of the finished experiment without trackers; never change it."""
+    return lf.run(Experiment.build(**small), tmp_path_factory.mktemp("alone") / "out").path
 
 
 def contents(root: Path) -> dict[str, bytes]:
@@ -104,8 +113,7 @@ def watched(values: dict[str, Any], root: Path, *, timeout: float = 600.0) -> li
     return said
 
 
-def test_a_tracker_that_fails_changes_nothing(small: dict[str, Any], tmp_path: Path) -> None:
-    alone = lf.run(Experiment.build(**small), tmp_path / "alone").path
+def test_a_tracker_that_fails_changes_nothing(small: dict[str, Any], alone: Path, tmp_path: Path) -> None:
     said = watched(small | {"track": ["broken"]}, tmp_path / "watched", timeout=600)
     assert contents(alone) == contents(tmp_path / "watched")
     assert len(said) == 2, "once when it fails, once at the end"
@@ -113,8 +121,7 @@ def test_a_tracker_that_fails_changes_nothing(small: dict[str, Any], tmp_path: P
     assert "noise" in (tmp_path / "watched" / "tracking" / "broken.log").read_text()
 
 
-def test_a_tracker_that_hangs_is_left_behind(small: dict[str, Any], tmp_path: Path) -> None:
-    alone = lf.run(Experiment.build(**small), tmp_path / "alone").path
+def test_a_tracker_that_hangs_is_left_behind(small: dict[str, Any], alone: Path, tmp_path: Path) -> None:
     said = watched(small | {"track": ["hanging"]}, tmp_path / "watched", timeout=0.5)
     assert contents(alone) == contents(tmp_path / "watched")
     assert said == [
@@ -184,11 +191,11 @@ def test_a_tracker_that_is_not_installed_is_reported(
         lf.run(Experiment.build(**small | {"track": ["wandb"]}), tmp_path / "out")
 
 
-def test_a_tracker_ends_when_its_run_is_killed(small: dict[str, Any], tmp_path: Path) -> None:
+def test_a_tracker_ends_when_its_run_is_killed(small: dict[str, Any], alone: Path, tmp_path: Path) -> None:
     """The worker exits at the end of its stdin."""
     page = tmp_path / "page.jsonl"
     values = small | {"track": [{"name": "notebook", "page": str(page)}]}
-    root = lf.run(Experiment.build(**small), tmp_path / "out").path
+    root = Path(shutil.copytree(alone, tmp_path / "out"))
     script = (
         "import sys, json, time\nfrom pathlib import Path\nfrom levelfield.config import Experiment\n"
         "from levelfield.track import start_trackers\n"
@@ -211,10 +218,10 @@ def test_a_tracker_ends_when_its_run_is_killed(small: dict[str, Any], tmp_path: 
 
 
 def test_the_tracker_of_a_killed_run_does_not_keep_the_next_one_out(
-    small: dict[str, Any], tmp_path: Path
+    small: dict[str, Any], alone: Path, tmp_path: Path
 ) -> None:
     """A hanging tracker ends after its run's timeout; the next tracker waits for that."""
-    root, pid = lf.run(Experiment.build(**small), tmp_path / "out").path, tmp_path / "pid"
+    root, pid = Path(shutil.copytree(alone, tmp_path / "out")), tmp_path / "pid"
     hanging = small | {"track": [{"name": "hanging", "pid": str(pid)}]}
     script = (
         "import os, json, time\nfrom pathlib import Path\nfrom levelfield.config import Experiment\n"
