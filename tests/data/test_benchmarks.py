@@ -141,8 +141,9 @@ def test_landmarks_are_scored_by_the_list_of_the_solution_file(tmp_path: Path) -
     test = clean.select(np.flatnonzero(clean.is_test))
     embeddings = torch.eye(9)
     embeddings[8] = torch.tensor([0.1, 0.1, 1.0, 0.9, 0.1, 0.1, 0, 0, 0])  # its own landmark first, item 2
-    scores = _evaluate(embeddings, test, ("map_at_100",))
-    assert scores.per_query["map_at_100"][2] == pytest.approx(1 / 2)
+    (alone,), together = _evaluate([embeddings], test, ("map_at_100",))
+    for scores in (alone, together):
+        assert scores.per_query["map_at_100"][2] == pytest.approx(1 / 2)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -54,7 +56,7 @@ def test_queries_and_gallery_may_differ_and_items_be_ignored():
     parts, labels = models(2)
     query, gallery = torch.arange(700) % 3 == 0, torch.arange(700) % 2 == 0
     ignore = [[int(n) % 350] for n in range(int(query.sum()))]
-    given = {"gallery_labels": labels[gallery], "ignore": ignore, "metrics": NAMES[:4]}
+    given: dict[str, Any] = {"gallery_labels": labels[gallery], "ignore": ignore, "metrics": NAMES[:4]}
     folds, whole = evaluate_concatenation(
         [part[query] for part in parts], labels[query], galleries=[part[gallery] for part in parts], **given
     )
@@ -68,9 +70,12 @@ def test_parts_that_are_not_unit_vectors_are_searched_one_by_one(scale, monkeypa
     parts, labels = models(2)
     parts[0] = parts[0] * scale
     searched = []
-    monkeypatch.setattr(
-        _concatenation, "_search", lambda given, resolved, *_: searched.append(given) or [None] * 3
-    )
+
+    def search(given, resolved, *_):
+        searched.append(given)
+        return [None] * 3
+
+    monkeypatch.setattr(_concatenation, "_search", search)
     monkeypatch.setattr(_concatenation, "assemble_scores", lambda *_, **__: None)
     _, whole = evaluate_concatenation(parts, labels)
     assert bool(searched) == (scale == 1.0)

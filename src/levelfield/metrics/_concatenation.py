@@ -72,11 +72,9 @@ def evaluate_concatenation(
     """
     resolved = ResolvedMetrics(metrics)
     given_labels = {"gallery_labels": gallery_labels, "relevant": relevant, "ignore": ignore}
-    sides = (
-        [(part, None) for part in parts] if galleries is None else list(zip(parts, galleries, strict=True))
-    )
-    own, others = zip(*sides, strict=True)
-    sides.append((_concatenate(own), None if galleries is None else _concatenate(others)))
+    searched: Sequence[Tensor | None] = [None] * len(parts) if galleries is None else galleries
+    sides = list(zip(parts, searched, strict=True))
+    sides.append((_concatenate(parts), None if galleries is None else _concatenate(galleries)))
     if not resolved.retrieval or _unit_error(sides[:-1]) > FAR_FROM_UNIT:
         scores = [
             evaluate(
