@@ -68,7 +68,7 @@ def evaluate_concatenation(
         >>> one = torch.tensor([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [-0.6, 0.8]])
         >>> folds, whole = evaluate_concatenation([one, one], ["a", "a", "b", "b"])
         >>> folds[0]["precision_at_1"], whole["precision_at_1"]
-        (0.25, 0.25)
+        (0.5, 0.5)
     """
     resolved = ResolvedMetrics(metrics)
     given_labels = {"gallery_labels": gallery_labels, "relevant": relevant, "ignore": ignore}
