@@ -232,13 +232,13 @@ def once(loss: Callable[[Tensor], Tensor], x: Tensor, *, clock: Clock = time.per
 def best(
     functions: list[Callable[[Tensor], Tensor]], x: Tensor, *, seconds: float, clock: Clock
 ) -> list[float]:
-    """Return the fewest milliseconds of each, timed in turn for about ``seconds`` after a warm-up."""
+    """Return the fewest milliseconds of each, timed in turn for ``seconds`` of the clock after a warm-up."""
     first = sum(once(function, x, clock=clock) for function in functions)
     if first > 1e3 * seconds:
         return [once(function, x, clock=clock) for function in functions]
     times: list[list[float]] = [[] for _ in functions]
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(times[0]) < 3:
+    end = clock() + seconds
+    while clock() < end or len(times[0]) < 3:
         for series, function in zip(times, functions, strict=True):
             series.append(once(function, x, clock=clock))
     return [min(series) for series in times]
