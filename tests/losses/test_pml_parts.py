@@ -58,6 +58,19 @@ def test_the_divisor_reducer_works_where_there_is_a_divisor() -> None:
     assert torch.isfinite(loss(x, y))
 
 
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"reducer": {"name": "MultipleReducers", "reducers": ["MeanReducer"]}}, "a reducer for each part"),
+        ({"reducer": {"name": "ClassWeightedReducer", "weights": [1, 2]}}, "has 2 weights, .* a class 3"),
+        ({"distance": {"name": "LpDistance", "power": "x"}}, "power of LpDistance is 'x'; give a number"),
+    ],
+)
+def test_options_that_do_not_fit_a_part_are_named(parts: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        losses.create("pml:ContrastiveLoss", **parts)(*batch())
+
+
 @pytest.mark.parametrize("name", ["CenterInvariantRegularizer", "RegularFaceRegularizer"])
 def test_regularizers_of_weights(name: str) -> None:
     given = {"num_classes": 4, "embedding_size": 8, "seed": 0}

@@ -84,7 +84,19 @@ class PMLLoss(nn.Module):
             raise UsageError(
                 f"pml:{type(self.loss).__name__} gives DivisorReducer no divisor; choose another reducer"
             ) from error
+        except IndexError as error:
+            self._check_class_weights(labels, error)
+            raise
         return value
+
+    def _check_class_weights(self, labels: Tensor, cause: IndexError) -> None:
+        """Raise UsageError if a reducer has fewer weights than there are classes."""
+        for part in self.loss.modules():
+            if type(part).__name__ == "ClassWeightedReducer" and len(part.weights) <= int(labels.max()):
+                raise UsageError(
+                    f"ClassWeightedReducer has {len(part.weights)} weights, but there is a class "
+                    f"{int(labels.max())}; give one weight for each class, from class 0"
+                ) from cause
 
 
 def pair_views(labels: Tensor) -> tuple[Tensor, Tensor]:

@@ -128,10 +128,19 @@ def _create_part(key: str, value: Any) -> Any:
         raise UsageError(
             f"pytorch-metric-learning has no {name} among its {kind}{did_you_mean(str(name), known)}"
         )
+    parameters = collect_parameters(getattr(source, name))
     for option, given in options.items():
+        default = parameters[option].default if option in parameters else None
+        if type(default) in (int, float) and (isinstance(given, bool) or not isinstance(given, int | float)):
+            raise UsageError(f"{option} of {name} is {given!r}; give a number")
         if option in ("reducer", "default_reducer"):
             options[option] = _create_part("reducer", given)
         elif option == "reducers":
+            if not isinstance(given, Mapping):
+                raise UsageError(
+                    f"reducers of {name} is {given!r}; give a reducer for each part of the loss, such as "
+                    "{pos_loss: MeanReducer, neg_loss: SumReducer}"
+                )
             options[option] = {each: _create_part("reducer", part) for each, part in given.items()}
         elif option == "weights":  # a list in a file; that library expects a tensor
             options[option] = torch.as_tensor(given, dtype=torch.float32)
