@@ -142,16 +142,31 @@ def read_json(path: Path, *, max_bytes: int | None = None) -> Any:
 
 def _read_bounded(path: Path, max_bytes: int) -> str:
     """Return the text of a file that may come from a stranger; pipes and devices may never end."""
+    check_is_file(path, max_bytes=max_bytes)
+    return path.read_text(encoding="utf-8")
+
+
+def read_text(path: Path, *, max_bytes: int | None = None) -> str:
+    """Return the text of a file that may come from a stranger; raise RunError if it cannot be read."""
+    try:
+        return _read_bounded(path, max_bytes or MAX_BYTES)
+    except OSError as error:
+        raise RunError(f"cannot read {path}: {error.strerror or error}; restore that file") from error
+    except ValueError as error:  # not UTF-8
+        raise RunError(f"{path} is damaged ({error}); restore that file") from error
+
+
+def check_is_file(path: Path, *, max_bytes: int | None = None) -> None:
+    """Raise RunError for a pipe, a device or a file that is too large, OSError if there is no file."""
     status = path.stat()
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(status.st_mode):
         raise RunError(f"{path} is a pipe or a device and not a file; restore that file")
-    if status.st_size > max_bytes:
+    if max_bytes is not None and status.st_size > max_bytes:
         raise RunError(
             f"{path} has {status.st_size:,} bytes, more than {max_bytes:,}; it is damaged, restore it"
         )
-    return path.read_text(encoding="utf-8")
 
 
 def sha256_of_file(path: Path) -> str:

@@ -210,10 +210,9 @@ def _check_regular_file(path: Path) -> None:
     """Raise ImageError for missing, empty and unreadable files, and for pipes, which would block."""
     try:
         status = path.stat()
-    except OSError as error:
-        raise ImageError(
-            f"{path}: {error.strerror or error}; check the path, or fetch the dataset again"
-        ) from error
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = getattr(error, "strerror", "") or error
+        raise ImageError(f"{path}: {reason}; check the path, or fetch the dataset again") from error
     if not stat.S_ISREG(status.st_mode):
         raise ImageError(f"{path}: not a regular file; leave it out")
     if status.st_size == 0:

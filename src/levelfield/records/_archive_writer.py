@@ -58,6 +58,7 @@ def write_archive(root: Path, records: RecordFiles, out: Path) -> ArchiveManifes
 
     for name in COPIED_FILES:
         if (root / name).exists():
+            files.check_is_file(root / name, max_bytes=files.MAX_BYTES)
             data = (root / name).read_bytes().replace(b"\r\n", b"\n")
             write(name, data, data.count(b"\n") if name.endswith(".jsonl") else 1)
     finished = {name.split("/")[1] for name in records.names("results")}

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from levelfield.core.errors import RunError
+from levelfield.core.files import check_is_file
 from levelfield.records._gallery import GALLERY_PREFIX
 
 # Names of arrays.
@@ -24,6 +25,7 @@ QUERIES_PER_CLASS = "queries_per_class"  # in an archive: number of queries of e
 def open_arrays(file: Path) -> Iterator[Any]:
     """Open the arrays of a rerun; raise RunError if the file is damaged."""
     try:
+        check_is_file(file)
         with safe_open(file, framework="numpy") as tensors:
             yield tensors
     except (SafetensorError, OSError) as error:

@@ -11,6 +11,7 @@ from safetensors.numpy import load_file
 
 from levelfield.analysis import Analysis
 from levelfield.core.errors import RunError
+from levelfield.core.files import check_is_file
 from levelfield.records import EmbeddingMap, Gallery, Store
 from levelfield.reports.figures import Axis, Panel, PanelChart, Trace
 from levelfield.reports.pages import PointImages, data_block, embed_chart, encode_images
@@ -78,6 +79,7 @@ def read_gallery_images(store: Store) -> dict[str, bytes]:
     if not file.exists():
         return {}
     try:
+        check_is_file(file)
         return {name: np.asarray(content).tobytes() for name, content in load_file(file).items()}
     except (SafetensorError, OSError) as error:
         raise RunError(

@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 from levelfield.analysis import Comparison, analyze, check_outside, verify, verify_notes
+from levelfield.core.files import read_text
 from levelfield.records import Store
 from levelfield.reports._comparison import pairs_table
 from levelfield.reports._results_table import results_latex, results_lines, results_markdown
@@ -42,7 +43,7 @@ def verify_experiment(
     }
     for name, text in expected.items():
         file = Store(Path(root)).report_directory / name
-        if file.exists() and not _agree(name, file.read_text(encoding="utf-8"), text):
+        if file.exists() and not _agree(name, read_text(file), text):
             problems.append(
                 f"report/{name} differs from the records; write it again with `levelfield report`"
             )

@@ -56,6 +56,7 @@ def load_best_weights(directory: Path) -> dict[str, Tensor]:
     if not file.exists():
         raise RunError(f"{file} is missing; {remedy}")
     try:
+        files.check_is_file(file)
         return load_file(file)
     except (SafetensorError, OSError, ValueError) as error:
         raise RunError(f"{file} is damaged ({error}); {remedy}") from error

@@ -221,6 +221,8 @@ class SearchBox:
         try:
             (item,) = self.call(number, lambda each: each.store.images([row]))
             file = Path(item.name)
+            if not file.is_file():  # a pipe or a device may never end
+                raise ImageError("the image file is missing; index it again")
             if file.stat().st_size > self.max_bytes:
                 raise ImageError(f"the image is larger than {self.max_bytes:,} bytes")
             return file.read_bytes()

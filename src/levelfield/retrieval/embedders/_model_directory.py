@@ -14,7 +14,7 @@ from torch import Tensor
 
 from levelfield import models
 from levelfield.core.errors import RunError, UsageError
-from levelfield.core.files import lock, write_bytes, write_json
+from levelfield.core.files import check_is_file, lock, write_bytes, write_json
 from levelfield.core.trust import check_trusted
 from levelfield.data import transforms
 from levelfield.models import Embedder, Trunk
@@ -35,6 +35,7 @@ from levelfield.retrieval.embedders._embedder import ImageEmbedder
 from levelfield.retrieval.rerank import Whitening
 
 SHARED = "shared."  # prefix of tensors that are equal in all parts
+MAX_BYTES = 16 << 30  # of the weights; those of the largest trunks of timm take 8 GB
 MAX_COPIES = 32  # networks that may differ in a small share of their weights
 
 
@@ -167,9 +168,11 @@ def load_embedder(directory: str | Path, *, trust: bool = False) -> ImageEmbedde
     )
     file = Path(directory) / WEIGHTS
     try:
+        check_is_file(file, max_bytes=MAX_BYTES)
         packed = file.read_bytes()
-    except OSError as error:
-        raise RunError(f"cannot read {file}: {error.strerror or error}; export the model again") from error
+    except (OSError, MemoryError) as error:
+        reason = getattr(error, "strerror", "") or error or "it does not fit into the memory"
+        raise RunError(f"cannot read {file}: {reason}; export the model again") from error
     if hashlib.sha256(packed).hexdigest() != card.weights_sha256:
         raise RunError(
             f"{file} does not match {CARD} (its checksum differs: damaged or tampered with); "

@@ -18,32 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from levelfield.core.errors import RunError
+from levelfield.retrieval.index._catalog_schema import SCHEMA, check_plain
 from levelfield.retrieval.index._conditions import COLUMNS, common_root, select_rows
 from levelfield.retrieval.index._filters import LABEL, Condition, as_number
 
 CATALOG = "catalog.sqlite"
-SCHEMA = """
-create table if not exists items (
-    row integer primary key,
-    content blob not null,
-    name text not null,
-    label text not null,
-    removed integer not null default 0
-);
-create unique index if not exists items_by_content on items (content) where removed = 0;
-create index if not exists items_by_name on items (name) where removed = 0;
-create index if not exists items_removed on items (row) where removed = 1;
-create index if not exists items_by_label on items (label) where removed = 0;
-create table if not exists metadata (
-    row integer not null,
-    key text not null,
-    value text not null,
-    number real,
-    primary key (row, key)
-) without rowid;
-create index if not exists metadata_by_value on metadata (key, value);
-create index if not exists metadata_by_number on metadata (key, number);
-"""
+DAMAGED = "an image has a name or a label that is not text"
+MAX_ROWS = 1 << 48
 MAX_VALUES = 500  # values in one query; SQLite accepts at least 999
 SECONDS = 30.0  # timeout while another process commits
 
@@ -61,6 +42,11 @@ class IndexedImage:
     row: int
     name: str
     label: str
+
+    def __post_init__(self) -> None:
+        """Raise RunError if a stranger's catalog holds other types."""
+        if not (type(self.row) is int and type(self.name) is str and type(self.label) is str):
+            raise RunError(f"the catalog of the index is damaged ({DAMAGED}); create the index again")
 
 
 @dataclass(frozen=True)
@@ -88,11 +74,14 @@ class Catalog:
                 isolation_level=None,
                 check_same_thread=False,
             )
+            self._database.execute("pragma trusted_schema = off")
             if write:
+                check_plain(self._database, self.path)
                 self._database.execute("pragma synchronous = full")
                 self._database.executescript(SCHEMA)
             else:
                 self._database.execute("pragma query_only = on")
+                check_plain(self._database, self.path)
 
     def close(self) -> None:
         """Close the file."""
@@ -101,7 +90,9 @@ class Catalog:
     def rows(self) -> int:
         """Return the number of rows, including removed ones."""
         (last,) = self._fetch_one("select coalesce(max(row) + 1, 0) from items")
-        return int(last)
+        if type(last) is not int or not 0 <= last < MAX_ROWS:
+            raise RunError(f"{self.path} is damaged (row {last}); delete the index and create it again")
+        return last
 
     def removed(self) -> npt.NDArray[np.int64]:
         """Return the removed rows in ascending order."""
@@ -189,7 +180,8 @@ class Catalog:
 
     def columns(self) -> list[str]:
         """Return the names of the metadata columns."""
-        return [name for (name,) in self._fetch(COLUMNS)] if self._has_metadata() else []
+        found = [name for (name,) in self._fetch(COLUMNS)] if self._has_metadata() else []
+        return [name for name in found if type(name) is str]
 
     def root(self) -> str:
         """Return the folder that holds all images; empty if they are not files or share none."""
@@ -205,6 +197,8 @@ class Catalog:
         for part in _parts(list(rows)) if self._has_metadata() else ():
             query = f"select row, key, value from metadata where row in ({','.join('?' * len(part))})"
             for row, key, value in self._fetch(query, tuple(part)):
+                if type(key) is not str or type(value) is not str:
+                    raise RunError(f"{self.path} is damaged (metadata that is not text); create it again")
                 found.setdefault(row, {})[key] = value
         return found
 
