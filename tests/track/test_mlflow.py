@@ -76,6 +76,7 @@ def check_all(records: Path, uri: str) -> None:
     for record in tracked:
         run = runs[f"{mine}/{record.key}"]
         assert run.info.run_name == record.name and run.info.status == "FINISHED"
+        assert run.data.tags.get("mlflow.note.content", "") == record.verdict
         parent = None if record.parent is None else runs[f"{mine}/{record.parent}"].info.run_id
         assert run.data.tags.get("mlflow.parentRunId") == parent
         assert {name: str(value)[:500] for name, value in record.parameters.items()} == run.data.params

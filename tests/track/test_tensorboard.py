@@ -11,6 +11,7 @@ pytest.importorskip("tensorboard")
 
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from levelfield.analysis import analyze, conclude_experiment
 from levelfield.config import TrackSpec
 from levelfield.records import Store
 from levelfield.track import MetricPoint, TrackerRecord, journal_file, send_records, tracker_directory
@@ -127,9 +128,10 @@ def test_settings_and_the_final_table_are_texts_once(records: Path) -> None:
     read.Reload()
     texts = {
         tag: [event.tensor_proto.string_val[0].decode() for event in read.Tensors(tag)]
-        for tag in ("settings", "results")
+        for tag in ("settings", "results", "verdict")
     }
-    assert [len(found) for found in texts.values()] == [1, 1]
+    assert [len(found) for found in texts.values()] == [1, 1, 1]
+    assert texts["verdict"] == [" ".join(conclude_experiment(analyze(records)).answer)]
     assert "| search.trials | 2 |" in texts["settings"][0]
     assert texts["results"][0] == (records / "report" / "results.md").read_text(encoding="utf-8")
 

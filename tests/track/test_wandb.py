@@ -79,6 +79,7 @@ def check_all(records: Path) -> None:
         assert found["group"] == record.method
         assert {name: found["config"][name] for name in record.parameters} == dict(record.parameters)
         assert {name: found["summary"][name] for name in record.scores} == dict(record.scores)
+        assert found["summary"].get("verdict", "") == record.verdict
         history = [
             (line["_step"], {name: value for name, value in line.items() if name[0] != "_"})
             for line in found["history"]

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from levelfield.analysis._computed_once import ComputedOnce
 from levelfield.analysis._confirmation import Confirmation, read_confirmation
 from levelfield.analysis._pair_result import PairResult
 from levelfield.analysis._results import Comparison, read_comparison
@@ -49,7 +50,8 @@ class Analysis:
         setting: Setting of ``pairs``: "concatenated" or "separated".
         metric: Metric of ``pairs``.
         pairs: All pairs of methods, best methods first. The better mean of a pair comes first.
-        judgments: Verdicts on all methods that have the metric, by (setting, metric).
+        judgments: Verdicts on all methods that have the metric, by (setting, metric). Each is computed
+            when it is first read: with 22 methods, one takes seconds.
     """
 
     root: Path
@@ -61,15 +63,13 @@ class Analysis:
     judgments: Mapping[tuple[str, str], Judgment]
 
     @property
-    def leaders(self) -> dict[tuple[str, str], frozenset[str]]:
+    def leaders(self) -> Mapping[tuple[str, str], frozenset[str]]:
         """Methods that no other was found better than, by (setting, metric); empty without a direction."""
-        directed = [
-            m for m, found in self.comparison.metric_infos.items() if found.higher_is_better is not None
-        ]
-        return {
-            key: self.judgments[key].leaders if key[1] in directed and key in self.judgments else frozenset()
-            for key in product(SETTINGS, self.comparison.metrics)
-        }
+        return ComputedOnce(product(SETTINGS, self.comparison.metrics), self._leaders)
+
+    def _leaders(self, key: tuple[str, str]) -> frozenset[str]:
+        directed = self.comparison.metric_infos[key[1]].higher_is_better is not None
+        return self.judgments[key].leaders if directed and key in self.judgments else frozenset()
 
     def interval(self, method: str, setting: str, metric: str) -> Interval:
         """Return a method's mean with its interval for comparison; n = 0 without a score.
@@ -98,8 +98,8 @@ class Analysis:
         return Interval(found[0].mean, found[0].high - found[0].mean, 2)
 
     @cached_property
-    def _all_half_widths(self) -> dict[tuple[str, str], dict[str, float]]:
-        return {key: comparison_half_widths(found.pairs) for key, found in self.judgments.items()}
+    def _all_half_widths(self) -> Mapping[tuple[str, str], dict[str, float]]:
+        return ComputedOnce(self.judgments, lambda key: comparison_half_widths(self.judgments[key].pairs))
 
     def _half_widths(self, setting: str, metric: str) -> dict[str, float]:
         return self._all_half_widths.get((setting, metric), {})
@@ -160,14 +160,24 @@ def analyze(
         for result in comparison.results
         if any(result.scores[MAIN_SETTING].values())
     }
-    judgments: dict[tuple[str, str], Judgment] = {}
-    for each_setting, each_metric in product(SETTINGS, comparison.metrics):
-        metric_info, margin = comparison.metric_infos[each_metric], None
-        if (each_setting, each_metric) == (setting, metric):
-            margin = equivalence_margin(equivalence, metric_info)
-        found = compare_methods(confirmations, each_setting, metric_info, equivalence=margin)
-        if found is not None:
-            judgments[each_setting, each_metric] = found
+    judged = [
+        (each_setting, each_metric)
+        for each_setting, each_metric in product(SETTINGS, comparison.metrics)
+        if rank_by_mean(confirmations, each_setting, comparison.metric_infos[each_metric])
+    ]
+    margin = equivalence_margin(equivalence, comparison.metric_infos[metric])
+
+    def judge_one(key: tuple[str, str]) -> Judgment:
+        found = compare_methods(
+            confirmations,
+            key[0],
+            comparison.metric_infos[key[1]],
+            equivalence=margin if key == (setting, metric) else None,
+        )
+        assert found is not None  # some method has the metric
+        return found
+
+    judgments = ComputedOnce(judged, judge_one)
     main = judgments.get((setting, metric))
     return Analysis(
         root=Path(root),

@@ -87,6 +87,7 @@ from levelfield.records._store import (
     read_selection,
     write_rerun,
 )
+from levelfield.records._verdict import VerdictRecord
 
 __all__ = [
     "CLASSES",
@@ -148,6 +149,7 @@ __all__ = [
     "Store",
     "Trial",
     "TrunkIdentity",
+    "VerdictRecord",
     "class_means",
     "close_archives",
     "collect_seals",

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, TypeAdapter, ValidationError
 from safetensors import SafetensorError, safe_open
 
 from levelfield.core.errors import RunError
@@ -37,6 +37,7 @@ from levelfield.records._record_files import (
 
 MANIFEST_FILE = "archive.json"
 SCORES_FILE = "class-scores.safetensors"
+CLASS_NAMES_FILE = "class-names.json"
 ARCHIVE_VERSION = 1
 MAX_BYTES = 256 * 1024 * 1024  # of one file, uncompressed: 150,000 runs; a larger file is not an archive's
 NEW_COPY = "get a new copy of the archive"
@@ -103,6 +104,9 @@ def close_archives() -> None:
     _open_archive.cache_clear()
 
 
+_CLASS_NAMES = TypeAdapter(dict[int, str])
+
+
 class ArchiveFiles:
     """Records of an archive. A file is read when its first record is asked for."""
 
@@ -137,6 +141,16 @@ class ArchiveFiles:
     def run_ids(self) -> list[str]:
         """Return the digests of all runs, sorted."""
         return [name.split("/")[1] for name in self.names("results")]
+
+    def class_names(self) -> dict[int, str]:
+        """Return the names of the test classes; empty in archives of earlier versions."""
+        if CLASS_NAMES_FILE not in self.manifest.files:
+            return {}
+        file = self.root / CLASS_NAMES_FILE
+        try:
+            return _CLASS_NAMES.validate_json(read_bounded(file))
+        except ValidationError as error:
+            raise RunError(f"{file} is damaged; {NEW_COPY}") from error
 
     @contextmanager
     def open_arrays(self, name: str) -> Iterator[Arrays]:

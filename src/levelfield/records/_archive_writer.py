@@ -15,6 +15,7 @@ from safetensors.numpy import save
 from levelfield.core import files
 from levelfield.records._archive_files import (
     ARCHIVE_VERSION,
+    CLASS_NAMES_FILE,
     MANIFEST_FILE,
     SCORES_FILE,
     ArchivedFile,
@@ -23,6 +24,7 @@ from levelfield.records._archive_files import (
     lines_file,
 )
 from levelfield.records._arrays import class_means
+from levelfield.records._gallery import Gallery
 from levelfield.records._models import Rerun, Trial
 from levelfield.records._record_files import KINDS, Kind, RecordFiles
 
@@ -34,21 +36,26 @@ COPIED_FILES = (
     "revisions.jsonl",
     "ledger.jsonl",
     "ledger.head.json",
+    CLASS_NAMES_FILE,
 )
 COMPRESS_ABOVE = 100_000  # bytes; smaller files stay readable without a tool
 RUN_KINDS: tuple[Kind, ...] = ("specs", "results", "provenance")
 
 
-def write_archive(root: Path, records: RecordFiles, out: Path) -> ArchiveManifest:
+def write_archive(
+    root: Path, records: RecordFiles, out: Path, *, gallery: Gallery | None = None
+) -> ArchiveManifest:
     """Write the records of the experiment in ``root`` to the directory ``out``, and return its manifest.
 
     Every search, trial, selection and rerun is kept, and every finished run. Weights, logs, images and the
-    retrieval gallery are left out. Values of single queries become class means.
+    retrieval gallery are left out, except the names of its classes. Values of single queries become class
+    means.
 
     Args:
         root: Experiment directory or archive.
         records: Its records.
         out: New directory.
+        gallery: Retrieval gallery of the experiment, if there is one.
     """
     written: dict[str, ArchivedFile] = {}
 
@@ -61,6 +68,9 @@ def write_archive(root: Path, records: RecordFiles, out: Path) -> ArchiveManifes
             files.check_is_file(root / name, max_bytes=files.MAX_BYTES)
             data = (root / name).read_bytes().replace(b"\r\n", b"\n")
             write(name, data, data.count(b"\n") if name.endswith(".jsonl") else 1)
+    if gallery is not None and CLASS_NAMES_FILE not in written:
+        names = {str(label): gallery.class_names[label] for label in sorted(gallery.class_names)}
+        write(CLASS_NAMES_FILE, json.dumps(names, indent=1, ensure_ascii=False).encode() + b"\n", len(names))
     finished = {name.split("/")[1] for name in records.names("results")}
     for kind in KINDS:
         lines = [

@@ -28,6 +28,7 @@ from levelfield.records._parse import parse_record, read_record, schema_error
 from levelfield.records._record_files import RecordFiles, RecordT, RerunArrays
 from levelfield.records._run import STATE_FILE, RunDirectory
 from levelfield.records._score_seal import compute_seal
+from levelfield.records._verdict import VerdictRecord
 
 EXPERIMENTS_DIRECTORY = Path("runs")  # default parent of experiment directories
 SEARCH_LUCK_FILE = "search-luck.json"
@@ -86,7 +87,7 @@ class Store:
 
     def write_archive(self, out: Path) -> ArchiveManifest:
         """Write all records to the new directory ``out`` as an archive, and return its manifest."""
-        return write_archive(self.root, self._records, out)
+        return write_archive(self.root, self._records, out, gallery=self.gallery())
 
     @contextmanager
     def open(self) -> Iterator[None]:
@@ -287,6 +288,13 @@ class Store:
         file = self.root / "confirmations" / "gallery.json"
         return read_record(Gallery, file) if file.exists() and not self.is_archive else None
 
+    def class_names(self) -> dict[int, str]:
+        """Return the names of the test classes by label; empty if none are on record."""
+        if isinstance(self._records, ArchiveFiles):
+            return self._records.class_names()
+        gallery = self.gallery()
+        return {} if gallery is None else gallery.class_names
+
     @property
     def gallery_images_file(self) -> Path:
         """File of the gallery's images."""
@@ -298,6 +306,27 @@ class Store:
         files.write_bytes(self.gallery_images_file, images)
         text = gallery.model_dump_json() + "\n"  # one line, because of long lists of numbers
         files.write_text(self.root / "confirmations" / "gallery.json", text)
+
+    @property
+    def verdict_file(self) -> Path:
+        """File of the conclusion, which the report writes."""
+        return self.report_directory / "verdict.json"
+
+    def verdict(self) -> VerdictRecord | None:
+        """Return the conclusion of the report; None if there is none, or if the ledger has grown since.
+
+        A damaged file counts as none: `levelfield report` writes it again.
+        """
+        try:
+            found = read_record(VerdictRecord, self.verdict_file)
+            return found if found.ledger == self.ledger_digest() else None
+        except (RunError, OSError):
+            return None
+
+    def ledger_digest(self) -> str:
+        """Return the digest of the ledger's last line; "" without a ledger."""
+        head = self.ledger_head()
+        return "" if head is None else head.last
 
     @property
     def ledger_file(self) -> Path:

@@ -22,7 +22,7 @@ from levelfield.reports._evaluation_table import (
     evaluation_text,
 )
 from levelfield.reports._figures import write_figures
-from levelfield.reports._page import render_report, write_report, write_tables
+from levelfield.reports._page import render_report, render_report_head, write_report, write_tables
 from levelfield.reports._power import power_text
 from levelfield.reports._results_table import (
     result_warnings,
@@ -58,6 +58,7 @@ __all__ = [
     "quote_alarm_rate",
     "render_evaluation_page",
     "render_report",
+    "render_report_head",
     "result_warnings",
     "results_json",
     "results_latex",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 
 import numpy as np
 
@@ -48,7 +47,7 @@ def classes_table(analysis: Analysis, *, limit: int | None = MAX_CLASSES) -> Tab
     found = class_scores(analysis, metric_info)
     if not found:
         return None
-    names = class_names(Store(analysis.root).gallery())
+    names = Store(analysis.root).class_names()
     methods = list(next(iter(found.values())))
     trained = [result.method for result in analysis.comparison.trained if result.method in methods]
     rows = []
@@ -81,7 +80,7 @@ def confusions_table(analysis: Analysis) -> Table | None:
     pairs = {pair for found in shares.values() for pair in found}
     means = {pair: float(np.mean([found.get(pair, 0.0) for found in shares.values()])) for pair in pairs}
     worst = sorted(pairs, key=lambda pair: (-means[pair], pair))[:MAX_CONFUSIONS]
-    names = class_names(gallery)
+    names = gallery.class_names
     rows = []
     for pair in worst:
         values = [means[pair], *(found.get(pair, 0.0) for found in shares.values())]
@@ -114,8 +113,3 @@ def confusion_shares(
     )
     k = found.rows.shape[1]
     return {pair: count / (k * total[pair[0]]) for pair, count in wrong.items()}
-
-
-def class_names(gallery: Gallery | None) -> Mapping[int, str]:
-    """Return the names of the test classes; empty if there is no gallery."""
-    return {} if gallery is None else gallery.class_names

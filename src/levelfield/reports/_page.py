@@ -18,6 +18,7 @@ from levelfield.analysis import (
     conclude_experiment,
     verify,
 )
+from levelfield.config import Experiment
 from levelfield.records import Store, dump_experiment, write_text
 from levelfield.reports._alarm_rate import quote_alarm_rate
 from levelfield.reports._classes import classes_table, confusions_table
@@ -36,6 +37,7 @@ from levelfield.reports._results_table import (
     results_markdown,
     results_table,
     selections_table,
+    verdict_json,
 )
 from levelfield.reports._trust import budget_table, conclusions, environment_table
 from levelfield.reports.figures.experiment import scores
@@ -47,7 +49,7 @@ def write_report(root: str | Path, *, analysis: Analysis | None = None, assets: 
     """Write ``report/index.html`` and the tables in ``report/``; return the path of the page.
 
     ``results.csv`` has one line per number, ``results.md`` and ``results.tex`` the main table, ``pairs.csv``
-    one line per pair of methods, ``classes.csv`` one line per test class.
+    one line per pair of methods, ``classes.csv`` one line per test class, ``verdict.json`` the conclusion.
 
     Args:
         root: Experiment directory.
@@ -75,6 +77,7 @@ def write_tables(root: str | Path, *, analysis: Analysis | None = None) -> None:
     write_text(directory / "results.md", results_markdown(analysis))
     write_text(directory / "results.tex", results_latex(analysis))
     write_text(directory / "pairs.csv", pairs_table(analysis).csv())
+    write_text(directory / "verdict.json", verdict_json(analysis))
 
 
 def render_report(analysis: Analysis, *, assets: str | None = None, home: str = "") -> str:
@@ -132,6 +135,11 @@ def render_report(analysis: Analysis, *, assets: str | None = None, home: str = 
         revisions=_revisions(comparison),
         yaml=yaml.safe_dump(recorded, sort_keys=False),
     )
+
+
+def render_report_head(experiment: Experiment, *, assets: str) -> str:
+    """Return the start of the page that :func:`render_report` returns, for a server that sends it first."""
+    return render_page("_report_head.html", assets=assets, experiment=experiment)
 
 
 def _how_sure(analysis: Analysis) -> str:

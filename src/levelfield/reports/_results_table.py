@@ -20,7 +20,7 @@ from levelfield.analysis import (
     conclude_experiment,
     learning_note,
 )
-from levelfield.records import SearchLuck, identity_table
+from levelfield.records import SearchLuck, Store, VerdictRecord, identity_table
 from levelfield.reports.table import Emphasis, Table, TableCell, TableColumn, TableRow, plain_cell, score_cell
 
 TERMINAL_METRICS = 3
@@ -237,6 +237,20 @@ def results_latex(analysis: Analysis) -> str:
 def _answer(analysis: Analysis) -> str:
     """Return the conclusion without its notes: training times differ from machine to machine."""
     return " ".join(conclude_experiment(analysis).answer)
+
+
+def verdict_json(analysis: Analysis) -> str:
+    """Return the conclusion without its notes, for ``verdict.json``."""
+    found = conclude_experiment(analysis)
+    record = VerdictRecord(
+        use=found.use,
+        tied=found.tied,
+        worse=found.worse,
+        beats_baseline=found.beats_baseline,
+        answer=found.answer,
+        ledger=Store(analysis.root).ledger_digest(),
+    )
+    return record.model_dump_json(indent=2) + "\n"
 
 
 def results_json(analysis: Analysis) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from levelfield.analysis import Comparison, analyze, check_outside, verify, veri
 from levelfield.core.files import read_text
 from levelfield.records import Store
 from levelfield.reports._comparison import pairs_table
-from levelfield.reports._results_table import results_latex, results_lines, results_markdown
+from levelfield.reports._results_table import results_latex, results_lines, results_markdown, verdict_json
 
 NUMBER = re.compile(r"(?P<spread>± |\\pm\$ )?(?P<number>\d+(?:\.\d+)?)")
 
@@ -41,6 +41,8 @@ def verify_experiment(
         "results.tex": results_latex(analysis),
         "pairs.csv": pairs_table(analysis).csv(),
     }
+    if Store(Path(root)).verdict() is not None:  # one of an earlier state is not used by any reader
+        expected["verdict.json"] = verdict_json(analysis)
     for name, text in expected.items():
         file = Store(Path(root)).report_directory / name
         if file.exists() and not _agree(name, read_text(file), text):

@@ -13,7 +13,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from levelfield.reports.figures import (
     BarChart,
@@ -87,7 +87,7 @@ class _Resources:
         """Style sheet."""
         if self._assets is None:
             return Markup("<style>{}</style>").format(Markup(asset("page.css")))
-        return Markup('<link rel="stylesheet" href="{}page.css">').format(self._assets)
+        return Markup('<link rel="stylesheet" href="{}">').format(self._address("page.css"))
 
     @property
     def scripts(self) -> Markup:
@@ -97,10 +97,21 @@ class _Resources:
     def _script(self, name: str) -> Markup:
         if self._assets is None:
             return Markup("<script>{}</script>").format(Markup(asset(name)))
-        return Markup('<script src="{}{}"></script>').format(self._assets, name)
+        return Markup('<script src="{}"></script>').format(self._address(name))
+
+    def _address(self, name: str) -> str:
+        """Return the address of an asset. On a server it changes with the content: browsers keep it."""
+        version = f"?v={digest_of(asset(name))}" if str(self._assets).startswith("/") else ""
+        return f"{self._assets}{name}{version}"
 
 
 ASSETS = (PLOTLY, "plotly-LICENSE.txt", "page.css", "page.js")
+
+
+@cache
+def digest_of(text: str) -> str:
+    """Return a short digest of the content of an asset, for its address."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 @cache
@@ -131,6 +142,16 @@ class PointImages:
 
     name: str
     rows: tuple[int, ...]
+
+
+def breakable(name: str) -> Markup:
+    """Return a name that may be broken after an underscore.
+
+    Example:
+        >>> print(breakable("soft_<b>"))
+        soft_<wbr>&lt;b&gt;
+    """
+    return escape(name).replace("_", Markup("_<wbr>"))
 
 
 def embed_chart(chart: Chart, *, images: Sequence[PointImages] | None = None) -> Markup:
@@ -207,7 +228,8 @@ def intervals_html(chart: IntervalChart) -> Markup:
             Markup('<i style="left: {}; width: {}"></i>').format(place(left), width) if row.half_width else ""
         )
         spread = f"± {row.half_width:.2f}" if row.half_width else ""
-        name = Markup("{} <small>{}</small>").format(row.name, row.note) if row.note else row.name
+        name = breakable(row.name)
+        name += Markup(" <small>{}</small>").format(row.note) if row.note else ""
         rows.append(
             Markup(
                 '<tr style="--dot: {}"><th scope="row">{}</th>'

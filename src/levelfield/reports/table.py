@@ -158,9 +158,12 @@ class Table:
                 for name, count in self.groups
             )
             lines.append(f'<tr class="groups">{"".join(spans)}</tr>')
-        names = ["note" if column.left and number else "" for number, column in enumerate(self.columns)]
+        names = [
+            "note aside" if column.aside else "note" if column.left and number else ""
+            for number, column in enumerate(self.columns)
+        ]
         pairs = zip(self.columns, names, strict=True)
-        heads = (_tag("th", column.head, name, scope="col") for column, name in pairs)
+        heads = (_tag("th", column.head or "note", name, scope="col") for column, name in pairs)
         lines += [f"<tr>{''.join(heads)}</tr>", "</thead>", "<tbody>"]
         for row in self.rows:
             cells = (

@@ -158,6 +158,7 @@ def _experiment_record(store: Store, index: ExperimentRecord) -> TrackerRecord:
     settings = experiment.model_dump(mode="json", exclude={"methods", "engine", "plugins", "track"})
     parameters = {"split": index.split, "leaky": index.leaky, **_flatten(settings)}
     parameters["methods"] = ", ".join(method.name for method in experiment.methods)
+    verdict = store.verdict() if files else None
     return TrackerRecord(
         key="experiment",
         kind="experiment",
@@ -165,6 +166,7 @@ def _experiment_record(store: Store, index: ExperimentRecord) -> TrackerRecord:
         status="complete" if files else "running",
         parameters=parameters,
         files=files,
+        verdict="" if verdict is None else verdict.text,
     )
 
 

@@ -38,6 +38,7 @@ class TrackerRecord:
         scores: Summary values, such as a trial's score.
         reason: Reason of a failure or of pruning.
         files: Files to attach: the report.
+        verdict: Conclusion of a finished experiment; empty for other records.
     """
 
     key: str
@@ -50,6 +51,7 @@ class TrackerRecord:
     scores: Mapping[str, float] = field(default_factory=dict)
     reason: str = ""
     files: tuple[Path, ...] = ()
+    verdict: str = ""
 
     @property
     def method(self) -> str:
@@ -77,6 +79,7 @@ class TrackerRecord:
                 "scores": dict(self.scores),
                 "reason": self.reason,
                 "files": files,
+                **({"verdict": self.verdict} if self.verdict else {}),
             }
         )
 

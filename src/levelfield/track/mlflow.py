@@ -13,6 +13,7 @@ from levelfield.track._registry import register
 
 BATCH = 500  # metrics per request; the server accepts 1000
 LONGEST_VALUE = 500  # characters of a parameter; limit of older servers
+DESCRIPTION = "mlflow.note.content"  # tag that MLflow shows as the description of a run
 ENDINGS = {"complete": "FINISHED", "failed": "FAILED", "pruned": "KILLED"}
 
 
@@ -137,6 +138,7 @@ class MLflow:
             if data.metrics.get(name) != value
         ]
         later |= {"levelfield.reason": record.reason} if record.reason else {}
+        later |= {DESCRIPTION: record.verdict} if record.verdict else {}
         tags = [RunTag(name, value) for name, value in later.items() if data.tags.get(name) != value]
         for start in range(0, len(params), 100):
             self._client.log_batch(run_id, params=params[start : start + 100])

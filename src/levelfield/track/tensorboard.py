@@ -134,12 +134,13 @@ def _differ(old: float | str, new: float | str) -> bool:
 
 
 def _texts(record: TrackerRecord) -> dict[str, str]:
-    """Return the settings and the report's table as texts; TensorBoard cannot show the HTML report."""
+    """Return verdict, settings and table as texts; TensorBoard cannot show the HTML report."""
     if record.kind != "experiment":
         return {}
     rows = [f"| {name} | {value} |" for name, value in record.parameters.items()]
     tables = {file.stem: file.read_text(encoding="utf-8") for file in record.files if file.suffix == ".md"}
-    return {"settings": "\n".join(["| setting | value |", "|---|---|", *rows]), **tables}
+    verdict = {"verdict": record.verdict} if record.verdict else {}
+    return {**verdict, "settings": "\n".join(["| setting | value |", "|---|---|", *rows]), **tables}
 
 
 def _hparams(record: TrackerRecord) -> list[Any]:

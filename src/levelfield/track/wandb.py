@@ -60,6 +60,8 @@ class Wandb:
         if record.status != "running":
             run.config.update(dict(record.parameters), allow_val_change=True)
             run.summary.update({**record.scores, "status": record.status, "reason": record.reason})
+            if record.verdict:
+                run.summary["verdict"] = record.verdict
             self._log_files(run, record)
             del self._open[record.key]
             run.finish(exit_code=0)

@@ -83,7 +83,8 @@ def test_a_new_trial_appears_without_a_reload(
             run.kill()
             run.wait()
         assert page.evaluate("window.stayed") is True, "the page was never loaded again"
-        page.get_by_role("link", name="the report").click()
+        page.wait_for_selector("section.verdict")
+        page.get_by_role("link", name="The report").click()
         assert "Test scores" in page.inner_text("main")
 
 

@@ -18,7 +18,7 @@ from statistics import fmean
 from typing import Literal
 
 from levelfield.core.errors import LevelfieldError, UsageError
-from levelfield.records import ExperimentRecord, MetricInfo, Store, Trial
+from levelfield.records import ExperimentRecord, MetricInfo, Store, Trial, VerdictRecord
 
 MAX_DEPTH = 3  # directory levels between a root and an experiment
 RECENT_SECONDS = 120.0  # changes in this time mean "running" if the system has no lock list
@@ -65,6 +65,7 @@ class ExperimentState:
         metric_info: Selection metric; None if unknown.
         methods: Progress of each method.
         problem: Reason why the experiment cannot be read; empty otherwise.
+        verdict: Conclusion of the report; None before there is one.
     """
 
     key: str
@@ -77,6 +78,7 @@ class ExperimentState:
     metric_info: MetricInfo | None = None
     methods: tuple[MethodState, ...] = ()
     problem: str = ""
+    verdict: VerdictRecord | None = None
 
     @property
     def name(self) -> str:
@@ -90,16 +92,19 @@ class ExperimentState:
         return done, sum(m.trials_wanted + m.reruns_wanted for m in self.methods)
 
     @property
-    def best(self) -> str:
-        """Best method and its score: test score if there is one, else validation score."""
+    def result(self) -> str:
+        """Verdict in a few words; before there is one, the leading mean, which may be tied."""
+        if self.state == "finished" and self.verdict is not None:
+            return self.verdict.short
         if self.metric_info is None:
             return ""
-        sign = self.metric_info.sign
-        for what, kind in (("score", "test"), ("best", "validation")):
+        sign, side = self.metric_info.sign, "highest" if self.metric_info.sign > 0 else "lowest"
+        for what, kind in (("score", "test mean"), ("best", "validation score")):
             found = [(sign * value, m.name) for m in self.methods if (value := getattr(m, what)) is not None]
             if found:
                 value, name = max(found)
-                return f"{name}: {self.metric_info.shown(sign * value)} {self.metric_info.label} ({kind})"
+                shown = f"{self.metric_info.shown(sign * value)} {self.metric_info.label}"
+                return f"{side} {kind} so far: {shown} ({name})"
         return ""
 
 
@@ -255,12 +260,13 @@ def read_experiment_state(
         record = Store(directory).experiment_record()
         methods = tuple(_read_methods(directory, record, {} if trials is None else trials))
         metric_info = _main_metric_info(record)
+        verdict = Store(directory).verdict()
     except (LevelfieldError, OSError) as error:
         # mypy reads ``**common`` as one type for all fields
         return ExperimentState(**common, state="unreadable", problem=str(error))  # type: ignore[arg-type]
     finished = bool(methods) and all(m.reruns >= m.reruns_wanted for m in methods)
     state: State = "running" if running else "finished" if finished else "stopped"
-    found = {"record": record, "metric_info": metric_info, "methods": methods}
+    found = {"record": record, "metric_info": metric_info, "methods": methods, "verdict": verdict}
     return ExperimentState(**common, **found, state=state)  # type: ignore[arg-type]  # as above
 
 

@@ -3,69 +3,63 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import jinja2
 from markupsafe import Markup
 
 from levelfield.analysis import (
+    Analysis,
     MetricInfo,
-    analyze,
     compare_experiments,
     conclude_experiment,
     find_repeated_pairs,
 )
-from levelfield.core.errors import UsageError
 from levelfield.records import Store, Trial
-from levelfield.reports import experiments_table, means_table, published_comparison_tables, render_report
+from levelfield.reports import experiments_table, means_table, published_comparison_tables
 from levelfield.reports.figures import Axis, Panel, PanelChart, Trace
 from levelfield.reports.figures.rank_diagram import critical_difference_diagram
 from levelfield.reports.figures.search import history
-from levelfield.reports.pages import embed_chart, embed_figure, page_resources
+from levelfield.reports.pages import breakable, embed_chart, embed_figure, page_resources
 from levelfield.reports.web._active_runs import count_folds, estimate_progress, find_active_runs, format_time
+from levelfield.reports.web._assets import script_address
 from levelfield.reports.web._experiment_states import ExperimentState, read_trials
 
 if TYPE_CHECKING:
     from levelfield.reports.web._search_models import IndexFacts
 
 PAGE_SIZE = 50  # trials per page
-MAX_CACHED_REPORTS = 8
+FRAME_MARK = "<!-- content -->"
 SETTINGS = ("concatenated", "separated")
 
 
 @cache
 def environment() -> jinja2.Environment:
     """Return the Jinja environment: values are escaped, and missing values are errors."""
-    return jinja2.Environment(
+    found = jinja2.Environment(
         loader=jinja2.PackageLoader("levelfield.reports.web", "templates"),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-
-
-@cache
-def live_script() -> str:
-    """Return the script of the live pages."""
-    return (resources.files("levelfield.reports.web") / "assets" / "live.js").read_text(encoding="utf-8")
-
-
-@cache
-def search_script() -> str:
-    """Return the script of the search page."""
-    return (resources.files("levelfield.reports.web") / "assets" / "search.js").read_text(encoding="utf-8")
+    found.filters["breakable"] = breakable
+    return found
 
 
 def _page(template: str, *, search: bool = False, **values: Any) -> str:
     return (
         environment()
         .get_template(template)
-        .render(resources=page_resources("/assets/"), has_search=search, format_time=format_time, **values)
+        .render(
+            resources=page_resources("/assets/"),
+            script_address=script_address,
+            has_search=search,
+            format_time=format_time,
+            **values,
+        )
     )
 
 
@@ -126,25 +120,6 @@ def _first_searches(state: ExperimentState, store: Store) -> dict[str, list[Tria
     searches = state.record.searches
     names = [method.name for method in state.record.experiment.methods]
     return {name: read_trials(store, searches[name][0], {}) for name in names if searches.get(name)}
-
-
-class ReportCache:
-    """Cache of the last few reports; a report is rendered again when the files of its experiment change."""
-
-    def __init__(self) -> None:
-        self._pages: dict[str, tuple[str, str]] = {}
-        self._lock = threading.Lock()
-
-    def page(self, state: ExperimentState) -> str:
-        """Return the report of an experiment."""
-        with self._lock:
-            version, text = self._pages.pop(state.key, ("", ""))
-            if version != state.version:
-                text = render_report(analyze(state.root), assets="/assets/", home="/")
-            self._pages[state.key] = (state.version, text)
-            while len(self._pages) > MAX_CACHED_REPORTS:
-                self._pages.pop(next(iter(self._pages)))
-            return text
 
 
 def trials_page(state: ExperimentState, method: str, number: int, search: bool) -> str:
@@ -252,23 +227,27 @@ def curves_chart(
     )
 
 
-def side_by_side(
-    chosen: Sequence[ExperimentState],
-    states: Sequence[ExperimentState],
-    metric: str | None,
-    setting: str | None,
-    search: bool,
+def choose_page(states: Sequence[ExperimentState], search: bool) -> str:
+    """Return the page that asks for experiments to compare."""
+    return _page("choose.html", search=search, states=[s for s in states if s.record is not None])
+
+
+def side_by_side_frame(search: bool) -> tuple[str, str]:
+    """Return what stands before and after the content of the page side by side."""
+    before, _, after = _page("side_by_side_frame.html", search=search, mark=FRAME_MARK).partition(FRAME_MARK)
+    return before, after
+
+
+def side_by_side_content(
+    chosen: Sequence[ExperimentState], experiments: Sequence[Analysis], metrics: Sequence[str]
 ) -> str:
-    """Return the page that compares experiments: tables, verdicts, ranks and published numbers."""
-    if len(chosen) < 2:
-        return _page("choose.html", search=search, states=[s for s in states if s.record is not None])
-    setting = setting if setting in SETTINGS else SETTINGS[0]
-    metrics = _common_metrics(chosen)
-    if not metrics:
-        raise UsageError("these experiments have no metric in common; choose others")
-    if metric not in metrics:
-        metric = metrics[0]
-    experiments = [analyze(state.root, setting=setting, metric=metric) for state in chosen]
+    """Return tables, verdicts, ranks and published numbers of experiments.
+
+    Args:
+        chosen: State of each experiment.
+        experiments: Analysis of each experiment, for the same setting and metric.
+        metrics: Metrics to choose from.
+    """
     overall = compare_experiments(experiments)
     diagram = None
     # a critical difference as large as all ranks together says nothing
@@ -276,18 +255,17 @@ def side_by_side(
         diagram = embed_figure(critical_difference_diagram(overall.test))
     return _page(
         "side_by_side.html",
-        search=search,
         chosen=chosen,
         metric_info=experiments[0].metric_info,
-        setting=setting,
+        setting=experiments[0].setting,
         settings=SETTINGS,
-        metric=metric,
+        metric=experiments[0].metric,
         metrics=metrics,
         experiments=[
             {
                 "state": state,
                 "leaky": analysis.comparison.leaky,
-                "verdict": conclude_experiment(analysis).text,
+                "conclusion": conclude_experiment(analysis),
                 "means": means_table(analysis),
                 "pairs": [(pair.verdict, pair.sentence) for pair in analysis.pairs],
                 "caveats": analysis.caveats,
@@ -302,7 +280,7 @@ def side_by_side(
     )
 
 
-def _common_metrics(chosen: Sequence[ExperimentState]) -> list[str]:
+def common_metrics(chosen: Sequence[ExperimentState]) -> list[str]:
     """Return the metrics that all experiments have; the selection metric of the first comes first."""
     lists = [state.record.experiment.metrics for state in chosen if state.record is not None]
     if len(lists) < len(chosen) or chosen[0].record is None:

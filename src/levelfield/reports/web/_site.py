@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import levelfield
-from levelfield.analysis import Analysis, analyze, conclude_experiment
+from levelfield.analysis import Analysis, Conclusion, analyze, conclude_experiment
 from levelfield.core.errors import UsageError
 from levelfield.core.files import write_text
 from levelfield.reports import render_report
@@ -172,14 +172,14 @@ class LeaderboardTable:
 
     Attributes:
         analysis: Analysis of the experiment.
-        verdict: Conclusion of the experiment.
+        conclusion: Conclusion of the experiment.
         length: Length of training as text; two experiments may differ in it alone.
         metrics: Labels of the metrics by name, the selection metric first.
         rows: A row per method, best mean first.
     """
 
     analysis: Analysis
-    verdict: str
+    conclusion: Conclusion
     length: str
     metrics: dict[str, str]
     rows: list[LeaderboardRow]
@@ -196,9 +196,7 @@ def _by_dataset(
         training = experiment.training
         steps = training.max_epochs * (training.iterations_per_epoch or 0)
         length = f"{steps:,} steps" if steps else f"{training.max_epochs} epochs"
-        table = LeaderboardTable(
-            analysis, conclude_experiment(analysis).text, length, metric_labels(own), own
-        )
+        table = LeaderboardTable(analysis, conclude_experiment(analysis), length, metric_labels(own), own)
         found.setdefault(experiment.dataset.name, []).append(table)
     return dict(sorted(found.items()))
 

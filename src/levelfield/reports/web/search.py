@@ -20,7 +20,7 @@ from starlette.routing import Route
 from levelfield.core.errors import LevelfieldError, mask_password
 from levelfield.data import ImageError
 from levelfield.data.thumbnails import encode_thumbnail
-from levelfield.reports.web._html import search_page, search_script
+from levelfield.reports.web._html import search_page
 from levelfield.reports.web._rates import RateError, RateLimit
 from levelfield.reports.web._search_models import (
     IndexFacts,
@@ -96,7 +96,6 @@ class SearchBox:
         return [
             Route("/search", page),
             Route("/search", self._search_upload, methods=["POST"]),
-            Route("/search/script.js", lambda _: Response(search_script(), media_type="text/javascript")),
             Route("/search/{index:int}/again/{row:int}", self._search_indexed),
             Route("/search/{index:int}/image/{row:int}", self.send_image),
             *SearchApi(self).routes(),

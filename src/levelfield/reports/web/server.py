@@ -9,23 +9,32 @@ from __future__ import annotations
 import base64
 import hmac
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import (
+    HTMLResponse,
+    JSONResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from levelfield.core.errors import LevelfieldError
 from levelfield.records import Trial
-from levelfield.reports.pages import ASSETS, asset
 from levelfield.reports.web import _html
+from levelfield.reports.web._asset_response import asset_response
 from levelfield.reports.web._experiment_states import ExperimentMonitor, ExperimentState
+from levelfield.reports.web._slow_pages import SlowPages
 
 if TYPE_CHECKING:
     from levelfield.reports.web.search import SearchBox
@@ -33,7 +42,6 @@ if TYPE_CHECKING:
 Endpoint = Callable[[Request], Response]
 HEALTH = "/api/v1/health"  # answered without a token, for programs that watch the server
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
-TYPES = {".js": "text/javascript", ".css": "text/css", ".txt": "text/plain"}
 HEADERS = {
     b"content-security-policy": b"default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
     b"img-src 'self' data: blob:; connect-src 'self'; form-action 'self'; base-uri 'none'; "
@@ -100,7 +108,9 @@ class _RequestGuard:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", []), *HEADERS.items()]
+                own = message.get("headers", [])
+                names = {name for name, _ in own}
+                message["headers"] = [*own, *(line for line in HEADERS.items() if line[0] not in names)]
             await send(message)
 
         rejection = self._rejection(scope["headers"], scope["method"])
@@ -192,7 +202,7 @@ class _Pages:
     def __init__(self, monitor: ExperimentMonitor, search: SearchBox | None) -> None:
         self._monitor = monitor
         self._search = search is not None
-        self._reports = _html.ReportCache()
+        self._slow = SlowPages()
 
     def home(self, _: Request) -> Response:
         """Return the list of experiments; redirect to the search if there is only an index."""
@@ -235,7 +245,7 @@ class _Pages:
         state = self._find_state(request)
         if state is None:
             return _not_found(request)
-        return HTMLResponse(self._reports.page(state))
+        return _streamed(self._slow.report(state))
 
     def trials(self, request: Request) -> Response:
         """Return one page of trials of a method."""
@@ -266,10 +276,11 @@ class _Pages:
         keys = dict.fromkeys(request.query_params.getlist("e"))
         chosen = [state for key in keys if (state := self._monitor.state(key)) is not None]
         query = request.query_params
-        page = _html.side_by_side(
-            chosen, self._monitor.states(), query.get("metric"), query.get("setting"), self._search
+        return _streamed(
+            self._slow.side_by_side(
+                chosen, self._monitor.states(), query.get("metric"), query.get("setting"), self._search
+            )
         )
-        return HTMLResponse(page)
 
     def _find_state(self, request: Request) -> ExperimentState | None:
         return self._monitor.state(str(request.path_params["key"]))
@@ -277,12 +288,13 @@ class _Pages:
 
 def assets(request: Request) -> Response:
     """Return a style sheet or script."""
-    name = str(request.path_params["name"])
-    if name == "live.js":
-        return Response(_html.live_script(), media_type="text/javascript")
-    if name not in ASSETS:
-        return _not_found(request)
-    return Response(asset(name), media_type=TYPES[Path(name).suffix])
+    return asset_response(request, str(request.path_params["name"])) or _not_found(request)
+
+
+def _streamed(pieces: Iterator[str]) -> Response:
+    """Return a page that is sent piece by piece; errors before the first piece get a page of their own."""
+    first = next(pieces)
+    return StreamingResponse(chain([first], pieces), media_type="text/html")
 
 
 def _not_found(_: Request, __: Exception | None = None) -> Response:
