@@ -188,14 +188,14 @@ def _above_threshold(
     chunks = count_true(high)
     if chunks > most:
         return None
-    if chunks * CHUNK > similarities.numel() // 16:
+    if chunks * CHUNK > similarities.numel() // 4:
         mask = similarities >= threshold[:, None]
         if count_true(mask) > most:
             return None
         row, item = rows_and_columns(mask)
         return row, item, similarities[row, item]
     row, chunk = rows_and_columns(high)
-    values = similarities.view(-1, CHUNK)[row * peaks.shape[1] + chunk]
+    values = similarities.view(-1, CHUNK).index_select(0, row * peaks.shape[1] + chunk)
     at, offset = rows_and_columns(values >= threshold[row][:, None])
     if len(at) > most:
         return None

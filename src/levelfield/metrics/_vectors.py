@@ -77,6 +77,9 @@ def check_rows(name: str, source: Tensor, distance: Distance) -> None:
     """
     for start in range(0, len(source), PIECE):
         piece = source[start : start + PIECE]
+        lengths = torch.linalg.vector_norm(piece, dim=1)
+        if float(lengths.min()) > 0 and float(lengths.max()) < torch.inf:
+            continue  # also false if one of them is NaN
         if not bool(piece.isfinite().all()):
             row = start + int((~piece.isfinite().all(1)).nonzero()[0])
             raise UsageError(f"{name} row {row} holds NaN or infinity; remove such rows, or fix the model")
@@ -133,7 +136,7 @@ class NormalizedVectors:
             return
         kept = torch.empty(len(self), width, device=self.source.device)
         for start in range(0, len(self), PIECE):
-            kept[start : start + PIECE] = self._items(slice(start, start + PIECE))
+            self._items(slice(start, start + PIECE), out=kept[start : start + PIECE])
         self._cached = kept
 
     def items(self, start: int, stop: int) -> Tensor:
@@ -152,16 +155,30 @@ class NormalizedVectors:
         exact = torch.cat([exact, torch.ones_like(exact[:, :1])], 1)
         return (exact / row_norms(exact)).float()
 
-    def _items(self, rows: Tensor | slice) -> Tensor:
+    def _items(self, rows: Tensor | slice, *, out: Tensor | None = None) -> Tensor:
+        """Return rows for the fast search, float32, in ``out`` if it is given."""
         if self.normalizer.distance == "euclidean":
             exact = self.exact(rows)
-            return torch.cat([exact, -0.5 * exact.square().sum(1, keepdim=True)], 1).float()
+            return _filled(out, torch.cat([exact, -0.5 * exact.square().sum(1, keepdim=True)], 1))
         given = self.source[rows]
-        if given.dtype == torch.float32:  # the common case needs no float64
-            lengths: Tensor = torch.linalg.vector_norm(given, dim=1, keepdim=True, dtype=torch.float64)
+        if given.dtype == torch.float32:  # the common case needs no float64 copy
+            lengths = _float64_lengths(given)
             if float(lengths.min()) > 1e-15 and float(lengths.max()) < 1e15:
-                return given / lengths.float()
-        return self.normalizer.apply(given).float()
+                return torch.div(given, lengths.float(), out=out)
+        return _filled(out, self.normalizer.apply(given))
+
+
+def _filled(out: Tensor | None, rows: Tensor) -> Tensor:
+    return rows.float() if out is None else out.copy_(rows)
+
+
+def _float64_lengths(rows: Tensor) -> Tensor:
+    """Return the length of each float32 row (n, D), summed in float64, as (n, 1)."""
+    if rows.device.type != "cpu":
+        lengths: Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True, dtype=torch.float64)
+        return lengths
+    given = rows.numpy()  # NumPy converts while it sums, several times faster than torch
+    return torch.from_numpy(np.einsum("ij,ij->i", given, given, dtype=np.float64)).sqrt_()[:, None]
 
 
 def row_blocks(rows: Tensor, height: int) -> Iterator[Tensor]:

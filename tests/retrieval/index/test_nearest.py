@@ -12,11 +12,14 @@ from levelfield.core.errors import UsageError
 from levelfield.retrieval.index import (
     LocalIndex,
     NewImage,
+    _exact,
+    _largest,
     choose_index_type,
     open_index,
     open_or_create_index,
 )
 from levelfield.retrieval.index import _local as local_module
+from levelfield.retrieval.index._vectors import Vectors
 
 
 @pytest.fixture(autouse=True)
@@ -60,6 +63,37 @@ def test_exact_search_is_a_sort_of_everything(model: Path, tmp_path: Path, count
         np.testing.assert_allclose(vectors[rows[query]] @ queries[query], wanted, atol=1e-5)
         assert len(set(rows[query].tolist())) == rows.shape[1]
         assert 7 not in rows[query]
+
+
+@pytest.mark.parametrize("with_faiss", [True, False])
+@pytest.mark.parametrize("kind", ["distinct", "equal rows", "one point"])
+def test_ties_are_in_row_order_with_and_without_faiss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, with_faiss: bool
+) -> None:
+    if not with_faiss:
+        monkeypatch.setattr(_largest, "_faiss", lambda: None)
+    monkeypatch.setattr(_exact, "BLOCK_ROWS", 1000)
+    # Small whole numbers, so that every product is exact and the order of a sort is the only right answer.
+    random = np.random.default_rng(0)
+    made = random.integers(-3, 4, size=(2500, 8) if kind == "distinct" else (40, 8)).astype(np.float32)
+    values = {"distinct": made, "equal rows": np.tile(made, (60, 1)), "one point": np.ones((2400, 8))}[kind]
+    vectors = Vectors(tmp_path, size=8, count=0, shard_rows=1700)
+    vectors.append(values)
+    queries = random.integers(-3, 4, size=(30, 8)).astype(np.float32)
+    similarities = queries @ values.T
+    every = np.arange(len(values))
+    narrow, broad = every[::50], np.setdiff1d(every, [3, 5, 1999])
+    many = np.setdiff1d(every, random.choice(every, size=300, replace=False))
+    for some in (queries, queries[:1]):
+        for among in (every, narrow, broad, many):
+            masked = np.full((len(some), len(values)), -np.inf)
+            masked[:, among] = similarities[: len(some), among]
+            order = np.argsort(-masked, axis=1, kind="stable")
+            for count in (1, 10, 400):
+                wanted = order[:, : min(count, len(among))]
+                rows, found = _exact.search_rows(vectors, some, count, among)
+                np.testing.assert_array_equal(rows, wanted)
+                np.testing.assert_array_equal(found, np.take_along_axis(masked, wanted, 1))
 
 
 def recall(index: LocalIndex, vectors: np.ndarray, queries: np.ndarray, removed: set[int]) -> float:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
-import torch
 
+from levelfield.retrieval.index._largest import nearest_in_block
 from levelfield.retrieval.index._vectors import Floats, Rows, Vectors
 
-BLOCK_BYTES = 64 << 20
+BLOCK_ROWS = 1 << 17
+GATHER_BYTES = 64 << 20  # copied rows of a narrow filter
+DENSE = 8  # a filter that selects more than 1 / DENSE of the rows masks the others instead of copying its own
+NONE = np.empty(0, dtype=np.int64)
 
 
 def search_exactly(
@@ -32,28 +33,20 @@ def search_exactly(
     Returns:
         Rows and similarities, both Q x k, most similar first; ties in row order.
     """
-    rows = np.full((len(queries), count), -1, dtype=np.int64)
-    values = np.full((len(queries), count), -np.inf, dtype=np.float32)
-    if not len(queries):
-        return rows, values
-    height = max(1, BLOCK_BYTES // (4 * len(queries)))
-    given = torch.from_numpy(queries)
+    found = _Found(len(queries), count)
+    removed = NONE if removed is None else removed
     for start, shard in vectors.shards(first):
-        for at in range(0, len(shard), height):
-            part = shard[at : at + height]
-            near = (_tensor(part) @ given.T).T.contiguous()
-            _mask_removed(near, removed, start + at)
-            best, where = near.topk(min(count, len(part)), dim=1)
-            found = where.numpy() + start + at
-            found[~np.isfinite(best.numpy())] = -1
-            rows, values = merge_results(rows, values, found, best.numpy(), count)
-    return rows, values
+        for at in range(0, len(shard), BLOCK_ROWS):
+            part = shard[at : at + BLOCK_ROWS]
+            low, high = np.searchsorted(removed, [start + at, start + at + len(part)])
+            found.search(part, queries, gone=removed[low:high] - start - at, first=start + at)
+    return found.rows, found.values
 
 
 def search_rows(vectors: Vectors, queries: Floats, count: int, among: Rows) -> tuple[Rows, Floats]:
     """Return the ``count`` most similar of some rows for every query, and their similarities.
 
-    Only these rows are read, so a narrow filter is fast.
+    Of a narrow filter only these rows are read, so it is fast.
 
     Args:
         vectors: Vectors to search in.
@@ -65,15 +58,50 @@ def search_rows(vectors: Vectors, queries: Floats, count: int, among: Rows) -> t
         Rows and similarities, both Q x k, most similar first; ties in row order.
     """
     count = min(count, len(among))
-    rows = np.full((len(queries), count), -1, dtype=np.int64)
-    values = np.full((len(queries), count), -np.inf, dtype=np.float32)
-    height = max(1, BLOCK_BYTES // (4 * max(len(queries), vectors.size)))
+    if len(among) * DENSE > vectors.count:
+        others = np.ones(vectors.count, dtype=bool)
+        others[among] = False
+        return search_exactly(vectors, queries, count, removed=np.flatnonzero(others))
+    found = _Found(len(queries), count)
+    height = max(1, GATHER_BYTES // (4 * vectors.size))
     for start in range(0, len(among), height):
-        part = among[start : start + height]
-        near = queries @ vectors.take(part).T
-        found = np.broadcast_to(part, near.shape)
-        rows, values = merge_results(rows, values, found, near, count)
-    return rows, values
+        numbers = among[start : start + height]
+        found.search(vectors.take(numbers), queries, numbers=numbers)
+    return found.rows, found.values
+
+
+class _Found:
+    """Best rows so far of Q queries, and their similarities, both Q x count; -1 and -inf for none."""
+
+    def __init__(self, queries: int, count: int) -> None:
+        self._count = count
+        self._first = True
+        self.rows: Rows = np.full((queries, count), -1, dtype=np.int64)
+        self.values: Floats = np.full((queries, count), -np.inf, dtype=np.float32)
+
+    def search(
+        self, part: Floats, queries: Floats, *, gone: Rows = NONE, first: int = 0, numbers: Rows | None = None
+    ) -> None:
+        """Search one more block of rows.
+
+        Args:
+            part: Rows (N x D).
+            queries: Unit vectors, Q x D.
+            gone: Rows of the block to exclude, in ascending order.
+            first: Number of the first row of the block.
+            numbers: Numbers of its rows, if they are not consecutive.
+        """
+        count = min(self._count, len(part))
+        if not count or not len(queries):
+            return
+        places, values = nearest_in_block(part, queries, count, gone)
+        rows = places + first if numbers is None else numbers[places]
+        rows[~np.isfinite(values)] = -1
+        if self._first and count == self._count:
+            self.rows, self.values = rows, values
+        else:
+            self.rows, self.values = merge_results(self.rows, self.values, rows, values, self._count)
+        self._first = False
 
 
 def merge_results(
@@ -90,15 +118,3 @@ def merge_results(
     order = np.argsort(-together, axis=1, kind="stable")[:, :count]
     every = np.concatenate([rows, more_rows], 1)
     return np.take_along_axis(every, order, 1), np.take_along_axis(together, order, 1)
-
-
-def _tensor(part: Floats) -> torch.Tensor:
-    with warnings.catch_warnings():  # the array is read-only, and it is never written to
-        warnings.simplefilter("ignore", UserWarning)
-        return torch.from_numpy(part)
-
-
-def _mask_removed(near: torch.Tensor, removed: Rows | None, start: int) -> None:
-    if removed is not None and len(removed):
-        low, high = np.searchsorted(removed, [start, start + near.shape[1]])
-        near[:, removed[low:high] - start] = -torch.inf
