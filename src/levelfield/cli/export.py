@@ -8,10 +8,17 @@ from typing import Annotated
 import typer
 
 from levelfield.cli._trust import TrustOption
+from levelfield.core.errors import UsageError
 
 
 def export(
-    directory: Annotated[Path, typer.Argument(help="Experiment directory.", show_default=False)],
+    directory: Annotated[
+        Path,
+        typer.Argument(
+            help="Experiment directory, or a checkpoint of CLIP or SigLIP in open_clip's naming.",
+            show_default=False,
+        ),
+    ],
     *,
     method: Annotated[
         str | None, typer.Option(help="Method to export. Defaults to the best one that was not beaten.")
@@ -31,23 +38,35 @@ def export(
         float, typer.Option(help="Maximum share of images without a match that are accepted as matches.")
     ] = 0.01,
     onnx: Annotated[Path | None, typer.Option(help="Also write the model to this ONNX file.")] = None,
+    trunk: Annotated[
+        str | None,
+        typer.Option(help="Image tower of a checkpoint, as timm:vit_base_patch16_siglip_224."),
+    ] = None,
+    tokenizer: Annotated[
+        Path | None, typer.Option(help="tokenizer.json of a checkpoint.", show_default=False)
+    ] = None,
     trust: TrustOption = False,
 ) -> None:
     """Write weights, preprocessing, scores and a match threshold to a model directory."""
     from levelfield import api
-    from levelfield.retrieval.embedders import load_embedder
+    from levelfield.retrieval.embedders import import_two_towers, load_embedder
 
-    card = api.export(
-        directory,
-        out,
-        method=method,
-        fold=fold,
-        rerun=rerun,
-        root=root,
-        plugins=tuple(plugin or ()),
-        false_accept_rate=false_accept_rate,
-        trust=trust,
-    )
+    if directory.is_file():
+        if trunk is None or tokenizer is None:
+            raise UsageError(f"{directory} is a file; for a checkpoint give --trunk and --tokenizer too")
+        card = import_two_towers(out, directory, trunk=trunk, tokenizer=tokenizer)
+    else:
+        card = api.export(
+            directory,
+            out,
+            method=method,
+            fold=fold,
+            rerun=rerun,
+            root=root,
+            plugins=tuple(plugin or ()),
+            false_accept_rate=false_accept_rate,
+            trust=trust,
+        )
     typer.echo(f"{out}: {card.name}, {card.parts} network(s), vectors of size {card.size}")
     for score in card.scores:
         interval = (

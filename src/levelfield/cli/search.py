@@ -1,22 +1,26 @@
-"""``levelfield search``: the images of an index that are most similar to an image."""
+"""``levelfield search``: the images of an index that are most similar to an image or a text."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from levelfield.cli._trust import TrustOption
-from levelfield.core.errors import printable
+from levelfield.core.errors import UsageError, printable
 
 
 def search(  # noqa: PLR0917 - a command's options are its parameters
     index: Annotated[str, typer.Argument(help="Index directory, or postgresql://user@host/database.")],
     images: Annotated[
-        list[Path], typer.Argument(help="Query image; several images of one object form one query.")
-    ],
+        list[Path] | None,
+        typer.Argument(help="Query image; several images of one object form one query.", show_default=False),
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option(help="Search with words instead; the model needs a text tower.")
+    ] = None,
     k: Annotated[int, typer.Option("-k", help="Number of neighbors.")] = 20,
     filters: Annotated[
         list[str] | None,
@@ -39,16 +43,23 @@ def search(  # noqa: PLR0917 - a command's options are its parameters
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     trust: TrustOption = False,
 ) -> None:
-    """Find the images of an index that are most similar to an image."""
+    """Find the images of an index that are most similar to an image, or fit a text best."""
     from levelfield.retrieval.index import Searcher
     from levelfield.retrieval.index.result_page import summarize_answer, write_result_page
 
+    queries = list(images or [])
+    if bool(queries) == (text is not None):
+        raise UsageError("give one or several images, or --text")
     searcher = Searcher(index, model=model, trust=trust)
-    answer = searcher.search(
-        list(images), k=k, filters=filters or (), min_similarity=min_similarity, rerank=rerank
-    )
+    options: dict[str, Any] = {
+        "k": k,
+        "filters": filters or (),
+        "min_similarity": min_similarity,
+        "rerank": rerank,
+    }
+    answer = searcher.search(queries, **options) if text is None else searcher.search_text(text, **options)
     if html is not None:
-        write_result_page(html, list(images), answer)
+        write_result_page(html, queries, answer, text=text or "")
     if as_json:
         typer.echo(json.dumps(answer.as_dict(), indent=2))
         return

@@ -23,7 +23,7 @@ from levelfield.models._head_init import PrincipalDirections, check_head_init, i
 from levelfield.models._heads import Head, create_head
 from levelfield.models._partial_training import add_lora, merged_state, train_biases, train_norms
 from levelfield.models._trunk import IMAGENET_INPUT, InputRecipe, StateDict, Trunk, TrunkCard
-from levelfield.models._weights import load_weights, weights_identity
+from levelfield.models._weights import load_weights, read_state, weights_identity
 from levelfield.models.pca import pca_head
 from levelfield.records import PluginIdentity
 
@@ -51,6 +51,7 @@ __all__ = [
     "merged_state",
     "pca_head",
     "principal_directions",
+    "read_state",
     "register",
     "registry",
     "split_at_cut",

@@ -219,8 +219,16 @@ def test_onnx_gives_the_same_vectors(tmp_path: Path) -> None:
     loaded = lf.load_embedder(tmp_path)
     assert export_onnx(loaded, tmp_path / "model.onnx") <= 1e-4
     session = runtime.InferenceSession(str(tmp_path / "model.onnx"))
-    (got,) = session.run(None, {"images": images.numpy()})
-    np.testing.assert_allclose(got, loaded(images).numpy(), atol=1e-4)
+    pixels = (255 * images).to(torch.uint8)
+    (got,) = session.run(None, {"images": pixels.numpy()})
+    np.testing.assert_allclose(got, loaded(pixels).numpy(), atol=1e-4)
+    told = session.get_modelmeta().custom_metadata_map
+    assert told["levelfield.input"] == "images: uint8, 0 to 255, batch x 3 x 32 x 32, RGB"
+    assert Preprocessing.model_validate_json(told["levelfield.preprocessing"]) == seen
+    assert told["levelfield.identity"] == loaded.card.identity
+    for wrong in (images.numpy(), (255 * images).numpy()):  # floats of either range end in an error
+        with pytest.raises(Exception, match="uint8"):
+            session.run(None, {"images": wrong})
 
 
 def test_onnx_refuses_several_scales(tmp_path: Path) -> None:

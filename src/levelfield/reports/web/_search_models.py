@@ -55,11 +55,15 @@ class SearchQuery(BaseModel):
         Field(min_length=1, max_length=MAX_SIZE, description="Unit vector of the model of the index."),
     ] = None
     row: Annotated[int | None, Field(ge=0, le=2**62, description="Row of an image in the index.")] = None
+    text: Annotated[
+        str | None,
+        Field(min_length=1, max_length=10_000, description="Words, if the model has a text tower."),
+    ] = None
 
     @model_validator(mode="after")
     def _check_one(self) -> SearchQuery:
         if len(self.model_fields_set) != 1 or all(value is None for value in vars(self).values()):
-            raise ValueError("give exactly one of image, vector and row")
+            raise ValueError("give exactly one of image, vector, row and text")
         return self
 
 
@@ -110,6 +114,7 @@ class IndexFacts(BaseModel):
     images: int
     columns: Annotated[list[str], Field(description="Columns that filters can name.")]
     threshold: float | None
+    text: Annotated[bool, Field(description="True if the model has a text tower, for queries with words.")]
 
 
 class IndexList(BaseModel):
@@ -218,4 +223,5 @@ def describe_index(number: int, name: str, searcher: Searcher) -> IndexFacts:
         images=len(store),
         columns=["label", "folder", *store.columns()],
         threshold=None if store.model.threshold is None else store.model.threshold.similarity,
+        text=card.text is not None,
     )

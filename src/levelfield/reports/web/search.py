@@ -96,6 +96,7 @@ class SearchBox:
         return [
             Route("/search", page),
             Route("/search", self._search_upload, methods=["POST"]),
+            Route("/search/words", self._search_words),
             Route("/search/{index:int}/again/{row:int}", self._search_indexed),
             Route("/search/{index:int}/image/{row:int}", self.send_image),
             *SearchApi(self).routes(),
@@ -160,6 +161,23 @@ class SearchBox:
             ]
 
         return self._answer(parameters, search_all)
+
+    def _search_words(self, request: Request) -> Response:
+        """Search with words in all indexes whose model has a text tower."""
+        given = request.query_params.multi_items()
+        text = next((value for name, value in given if name == "text"), "")
+
+        def search_all(options: SearchOptions) -> list[SearchAnswer]:
+            return [
+                self.call(number, lambda each: each.search_text(text, **options.arguments()))
+                for number in range(len(self._searchers))
+            ]
+
+        try:
+            self.rate.spend(client_of(request))
+        except RateError as error:
+            return wait_response(error)
+        return self._answer([each for each in given if each[0] != "text"], search_all)
 
     def _search_indexed(self, request: Request) -> Response:
         """Search with an indexed image: by its vector in its index, by its file in others."""

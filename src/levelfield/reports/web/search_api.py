@@ -127,6 +127,9 @@ class SearchApi:
         if query.row is not None:
             row = query.row
             return lambda searcher: self._box.search_row(searcher, row, **arguments)
+        if query.text is not None:
+            text = query.text
+            return lambda searcher: searcher.search_text(text, **arguments)
         try:
             content = base64.b64decode((query.image or "").encode(), validate=True)
         except (binascii.Error, ValueError) as error:

@@ -15,6 +15,7 @@ from levelfield.retrieval.embedders._embedder import ImageEmbedder
 from levelfield.retrieval.embedders._model_directory import build_network, load_embedder, write_model
 from levelfield.retrieval.embedders.images import ImageInput, decode_pixels
 from levelfield.retrieval.embedders.threshold import calibrate_threshold
+from levelfield.retrieval.embedders.two_towers import import_two_towers
 
 __all__ = [
     "Architecture",
@@ -28,6 +29,7 @@ __all__ = [
     "build_network",
     "calibrate_threshold",
     "decode_pixels",
+    "import_two_towers",
     "load_embedder",
     "read_model_card",
     "write_model",

@@ -133,6 +133,42 @@ class MatchThreshold(CardSection):
     data: Text = "validation"
 
 
+class TextArchitecture(CardSection):
+    """Architecture of a text tower, with the form of its texts.
+
+    Attributes:
+        vocabulary: Number of tokens.
+        context: Number of tokens of a text; longer texts are cut.
+        width: Width of the transformer.
+        layers: Number of blocks.
+        heads: Number of attention heads.
+        hidden: Width of the MLPs.
+        size: Size D of the vectors.
+        causal: If true, a token sees only earlier ones.
+        pooling: "end" reads the token that ends the text (CLIP), "last" the last place (SigLIP).
+        activation: gelu, gelu_tanh or quick_gelu.
+        eps: Constant of the layer norms.
+        projection_bias: If true, the projection has a bias.
+        punctuation: If false, punctuation is removed from texts.
+        padding: Token after the end of a text.
+    """
+
+    vocabulary: Annotated[int, Field(ge=2, le=1_000_000)]
+    context: Annotated[int, Field(ge=2, le=4096)]
+    width: Width
+    layers: Annotated[int, Field(ge=1, le=100)]
+    heads: Annotated[int, Field(ge=1, le=256)]
+    hidden: Width
+    size: Width
+    causal: bool = True
+    pooling: Literal["end", "last"] = "end"
+    activation: Literal["gelu", "gelu_tanh", "quick_gelu"] = "gelu"
+    eps: Annotated[float, Field(gt=0, le=1)] = 1e-5
+    projection_bias: bool = False
+    punctuation: bool = True
+    padding: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+
+
 class ModelCard(CardSection):
     """Content of ``model.json``.
 
@@ -145,6 +181,7 @@ class ModelCard(CardSection):
         pixels: Pixel normalization of the trunk.
         preprocessing: Preprocessing before the network.
         whitened: If true, the output is whitened; the whitening tensors are among the weights.
+        text: Text tower, whose vectors are in the space of the images; None if the model has none.
         data: Training data.
         scores: Test scores.
         threshold: Match threshold; None if it was not calibrated.
@@ -165,6 +202,7 @@ class ModelCard(CardSection):
     pixels: PixelNormalization
     preprocessing: Preprocessing = Preprocessing()
     whitened: bool = False
+    text: TextArchitecture | None = None
     data: TrainingData | None = None
     scores: Annotated[tuple[ModelScore, ...], Field(max_length=1000)] = ()
     threshold: MatchThreshold | None = None
@@ -176,6 +214,8 @@ class ModelCard(CardSection):
     def compute_identity(self) -> str:
         """Return the value that ``identity`` must have."""
         decisive = {"version", "architecture", "parts", "size", "preprocessing", "whitened", "weights_sha256"}
+        if self.text is not None:  # a model without text keeps the identity that it had before there were any
+            decisive.add("text")
         text = json.dumps(self.model_dump(mode="json", include=decisive), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 

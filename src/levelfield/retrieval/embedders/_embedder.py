@@ -23,6 +23,7 @@ from levelfield.retrieval.embedders.images import (
     decode_pixels,
     resize_pixels,
 )
+from levelfield.retrieval.embedders.text import TextEncoder
 from levelfield.retrieval.rerank import Whitening, image_views
 
 CHUNK = 128  # images that `embed` decodes before the network sees them; bounds its memory
@@ -35,13 +36,19 @@ class ImageEmbedder(nn.Module):
         card: Content of ``model.json``.
         parts: Networks whose embeddings are concatenated. Parts with the same trunk share one module.
         size: Size D of the output vectors.
+        text: Text tower; None if the model has none.
     """
 
     def __init__(
-        self, card: ModelCard, parts: Sequence[Embedder], whitening: Whitening | None = None
+        self,
+        card: ModelCard,
+        parts: Sequence[Embedder],
+        whitening: Whitening | None = None,
+        text: TextEncoder | None = None,
     ) -> None:
         super().__init__()
         self.card = card
+        self.text = text
         self.parts = nn.ModuleList(parts)
         self.size = card.size
         self._transform = transforms.create(
@@ -92,6 +99,19 @@ class ImageEmbedder(nn.Module):
                 with self._one_line_errors(batch):
                     vectors.append(self.embed_batch(batch, threads=threads))
         return torch.cat(vectors)
+
+    def embed_text(self, texts: str | Sequence[str]) -> Tensor:
+        """Return unit vectors (N x D, float32, on the CPU) of one or several texts, to compare with images.
+
+        Raises:
+            UsageError: The model has no text tower.
+        """
+        if self.text is None:
+            raise UsageError(
+                f"the model {self.card.name} has no text tower; search with an image, or index with a model "
+                "made by levelfield export from a CLIP or SigLIP checkpoint"
+            )
+        return self.text.embed([texts] if isinstance(texts, str) else list(texts))
 
     @contextmanager
     def _one_line_errors(self, images: Tensor) -> Iterator[None]:

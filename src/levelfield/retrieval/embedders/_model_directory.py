@@ -31,10 +31,14 @@ from levelfield.retrieval.embedders._card import (
     TrainingData,
     read_model_card,
 )
+from levelfield.retrieval.embedders._checks import check_preprocessing, check_same_vectors
 from levelfield.retrieval.embedders._embedder import ImageEmbedder
+from levelfield.retrieval.embedders.text import TextEncoder, TextTower
 from levelfield.retrieval.rerank import Whitening
 
 SHARED = "shared."  # prefix of tensors that are equal in all parts
+TEXT = "text."  # prefix of the tensors of a text tower
+TOKENIZER = "tokenizer"  # bytes of its tokenizer.json
 MAX_BYTES = 16 << 30  # of the weights; those of the largest trunks of timm take 8 GB
 MAX_COPIES = 32  # networks that may differ in a small share of their weights
 
@@ -73,6 +77,7 @@ def write_model(
     threshold: MatchThreshold | None = None,
     provenance: Mapping[str, str] | None = None,
     notes: Sequence[str] = (),
+    text: tuple[TextTower, bytes] | None = None,
 ) -> ModelCard:
     """Write trained embedders to a model directory.
 
@@ -93,6 +98,8 @@ def write_model(
         threshold: Match threshold from :func:`calibrate_threshold`.
         provenance: Versions, commit and time.
         notes: Remarks for users, such as the licenses of pretrained weights.
+        text: Text tower and the content of its ``tokenizer.json``. Its vectors must be in the space of the
+            images, so it fits one embedder without whitening.
 
     Returns:
         The model card, as written.
@@ -100,8 +107,11 @@ def write_model(
     several = [embedders] if isinstance(embedders, Embedder) else list(embedders)
     if not several:
         raise UsageError("a model needs at least one embedder; pass one")
-    _check_preprocessing(architecture, preprocessing, several[0])
+    check_preprocessing(architecture, preprocessing, several[0])
     tensors = _tensors(several, whitening)
+    if text is not None:
+        tensors |= {f"{TEXT}{key}": value.detach().cpu() for key, value in text[0].state_dict().items()}
+        tensors[TOKENIZER] = torch.frombuffer(bytearray(text[1]), dtype=torch.uint8)
     packed = save(tensors)
     inputs = several[0].trunk.inputs
     width = sum(each.size for each in several)
@@ -116,6 +126,7 @@ def write_model(
         ),
         preprocessing=preprocessing,
         whitened=whitening is not None,
+        text=None if text is None else text[0].shape,
         data=data,
         scores=tuple(scores),
         threshold=threshold,
@@ -124,7 +135,7 @@ def write_model(
         weights_sha256=hashlib.sha256(packed).hexdigest(),
     )
     card = card.model_copy(update={"identity": card.compute_identity()})
-    _check_same_vectors(several, _build_embedder(card, tensors))
+    check_same_vectors(several, _build_embedder(card, tensors))
     target = Path(directory)
     target.mkdir(parents=True, exist_ok=True)
     with lock(target, busy=f"another process is writing {target}; wait until it has finished"):
@@ -241,8 +252,28 @@ def _build_embedder(card: ModelCard, tensors: Mapping[str, Tensor]) -> ImageEmbe
         raise UsageError(
             f"the model card says vectors of size {card.size}, the networks return {size}; export it again"
         )
+    text = None if card.text is None else _text_encoder(card, tensors)
     with bounded_building(tensors):
-        return ImageEmbedder(card, parts, whitening)
+        return ImageEmbedder(card, parts, whitening, text)
+
+
+def _text_encoder(card: ModelCard, tensors: Mapping[str, Tensor]) -> TextEncoder:
+    assert card.text is not None
+    if card.text.size != card.size or card.parts > 1 or card.whitened or TOKENIZER not in tensors:
+        raise UsageError(
+            f"the text tower returns vectors of size {card.text.size} for images of size {card.size}, or has "
+            "no tokenizer; it fits one network of the same size without whitening"
+        )
+    state = {key.removeprefix(TEXT): value for key, value in tensors.items() if key.startswith(TEXT)}
+    with bounded_building(state):
+        tower = TextTower(card.text)
+    try:
+        tower.load_state_dict(state)
+    except RuntimeError as error:
+        raise UsageError(
+            f"the weights do not fit the text tower: {str(error).splitlines()[-1].strip()}; export it again"
+        ) from error
+    return TextEncoder(tower, tensors[TOKENIZER].numpy().tobytes())
 
 
 def _same_trunk(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> bool:
@@ -272,38 +303,3 @@ def _whitening(tensors: Mapping[str, Tensor], width: int) -> Whitening:
     if mean.shape not in ((width,), (1, width)) or projection.ndim != 2 or len(projection) != width:
         raise UsageError("the whitening does not fit the size of the networks; export the model again")
     return Whitening(mean, projection)
-
-
-def _check_preprocessing(
-    architecture: Architecture, preprocessing: Preprocessing, embedder: Embedder
-) -> None:
-    transforms.create(preprocessing.transform, train=False, **preprocessing.options)
-    if set(preprocessing.scales) != {1.0} and embedder.trunk.image_size is not None:
-        raise UsageError(
-            f"trunk {architecture.trunk} takes images of one size only; leave scales at (1.0,), or set its "
-            "option dynamic_img_size if it has one"
-        )
-    if preprocessing.transform == "none" and preprocessing.size is None:
-        raise UsageError(
-            'transform "none" does not resize images; set preprocessing.size to the size that the network '
-            "was trained with, such as (32, 32)"
-        )
-
-
-def _check_same_vectors(embedders: Sequence[Embedder], copy: ImageEmbedder) -> None:
-    """Raise if the copy returns other vectors than the originals."""
-    shown = copy.preprocess(torch.zeros(3, 512, 512, dtype=torch.uint8))
-    noise = torch.rand(2, *shown.shape, generator=torch.Generator().manual_seed(0))
-    for original, part in zip(embedders, copy.parts, strict=True):
-        training = original.training
-        try:
-            with torch.inference_mode():
-                device = next(original.parameters()).device
-                wanted, got = original.eval()(noise.to(device)).cpu(), part(noise)
-        finally:
-            original.train(training)
-        if wanted.shape != got.shape or not torch.allclose(wanted, got, atol=1e-4):
-            raise UsageError(
-                "a network built from this architecture returns other vectors than the trained one; "
-                "pass the pooling, the head and the trunk's options of the training"
-            )

@@ -18,9 +18,10 @@ TOLERANCE = 1e-4
 def export_onnx(embedder: ImageEmbedder, file: str | Path) -> float:
     """Write the model as one ONNX file and check it against PyTorch.
 
-    Input ``images``: float32 in 0..1, B x C x h x w, RGB, cropped as described in ``model.json``. Output
-    ``vectors``: float32, B x D, unit length. The graph includes pixel normalization, the mirrored view,
-    concatenation and whitening.
+    Input ``images``: uint8 pixels from 0 to 255, B x C x h x w, RGB, resized and cropped as the metadata of
+    the file say. onnxruntime rejects floats, so values of another range cannot pass unnoticed. Output
+    ``vectors``: float32, B x D, unit length. The graph includes the conversion and normalization of pixels,
+    the mirrored view, concatenation and whitening.
 
     Args:
         embedder: Embedder from :func:`levelfield.load_embedder`.
@@ -55,7 +56,9 @@ def export_onnx(embedder: ImageEmbedder, file: str | Path) -> float:
         raise RunError("PyTorch could not convert the model to ONNX; use the model directory itself")
     target = Path(file)
     with wrap_disk_errors(target), atomic_write(target) as temporary:
-        onnx.save(program.model_proto, str(temporary))
+        proto = program.model_proto
+        onnx.helper.set_model_props(proto, describe_input(embedder, example))
+        onnx.save(proto, str(temporary))
         difference = _largest_difference(embedder, temporary, example)
         if difference > TOLERANCE:
             raise RunError(
@@ -65,11 +68,26 @@ def export_onnx(embedder: ImageEmbedder, file: str | Path) -> float:
     return difference
 
 
+def describe_input(embedder: ImageEmbedder, example: Tensor) -> dict[str, str]:
+    """Return the metadata of the file: how an image becomes its input."""
+    card = embedder.card
+    _, channels, height, width = example.shape
+    return {
+        "levelfield.input": f"images: uint8, 0 to 255, batch x {channels} x {height} x {width}, "
+        + ("RGB" if channels == 3 else "gray" if channels == 1 else f"{channels} channels"),
+        "levelfield.preprocessing": card.preprocessing.model_dump_json(),
+        "levelfield.resizing": "bilinear with antialiasing, as Pillow's BILINEAR",
+        "levelfield.output": f"vectors: float32, batch x {card.size}, unit length",
+        "levelfield.identity": card.identity,
+        "levelfield.threshold": "" if card.threshold is None else repr(card.threshold.similarity),
+    }
+
+
 def _example_batch(embedder: ImageEmbedder) -> Tensor:
     side = 512  # any size: preprocessing resizes to the input size of the network
     image = torch.zeros(3, side, side, dtype=torch.uint8)
     shape = embedder.preprocess(image).shape
-    return torch.rand(2, *shape, generator=torch.Generator().manual_seed(0))
+    return torch.randint(256, (2, *shape), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
 
 
 def _largest_difference(embedder: ImageEmbedder, file: Path, example: Tensor) -> float:

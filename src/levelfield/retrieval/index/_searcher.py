@@ -132,6 +132,30 @@ class Searcher:
             vectors.mean(0), k=k, filters=filters, min_similarity=min_similarity, rerank=rerank
         )
 
+    def search_text(
+        self,
+        text: str,
+        *,
+        k: int = 20,
+        filters: Sequence[str] = (),
+        min_similarity: float | None = None,
+        rerank: str | Reranking | None = None,
+    ) -> SearchAnswer:
+        """Return the ``k`` images that fit a text best; the model needs a text tower.
+
+        The answer has no matches: a match threshold is calibrated with images, and texts are less similar to
+        images than images are. The other arguments are those of :meth:`search`.
+        """
+        _check_count(k)
+        return self.search_vector(
+            self.embedder.embed_text(text)[0],
+            k=k,
+            filters=filters,
+            min_similarity=min_similarity,
+            rerank=rerank,
+            calibrated=False,
+        )
+
     def search_vector(
         self,
         vector: torch.Tensor,
@@ -140,9 +164,11 @@ class Searcher:
         filters: Sequence[str] = (),
         min_similarity: float | None = None,
         rerank: str | Reranking | None = None,
+        calibrated: bool = True,
     ) -> SearchAnswer:
         """Return the ``k`` images most similar to a vector (D,): a unit vector, or the mean of several.
 
+        ``calibrated`` is false for a vector that is not of an image, which the match threshold does not fit.
         The other arguments are those of :meth:`search`.
 
         Raises:
@@ -159,7 +185,7 @@ class Searcher:
             raise UsageError("the index is empty; add images with levelfield index")
         among = self.store.select(conditions) if conditions else None
         found = self._find(vector, k, among, reranking)
-        threshold = self.store.model.threshold
+        threshold = self.store.model.threshold if calibrated else None
         images = self.store.images(list(found))
         metadata = self.store.metadata(list(found))
         neighbors = []

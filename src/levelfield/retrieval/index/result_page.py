@@ -27,7 +27,8 @@ li.below { opacity: .55 }
 img { width: 100%; height: 11rem; object-fit: contain; background: #f4f4f4; display: block }
 p { margin: .4rem .6rem; overflow-wrap: anywhere } .name { color: #666; font-size: .85em }
 </style></head><body>
-<h1>{{ "Query" if queries|length == 1 else "Query of " ~ queries|length ~ " images" }}</h1>
+<h1>{% if text %}“{{ text }}”{% elif queries|length == 1 %}Query{% else -%}
+Query of {{ queries|length }} images{% endif %}</h1>
 <ul>{% for image in queries %}
 <li>{% if image %}<img src="{{ image }}" alt="query">{% endif %}</li>
 {% endfor %}</ul>
@@ -42,8 +43,10 @@ p { margin: .4rem .6rem; overflow-wrap: anywhere } .name { color: #666; font-siz
 """
 
 
-def write_result_page(file: str | Path, images: Sequence[ImageInput], answer: SearchAnswer) -> None:
-    """Write the query images and the answer to ``file``; missing images are left out."""
+def write_result_page(
+    file: str | Path, images: Sequence[ImageInput], answer: SearchAnswer, *, text: str = ""
+) -> None:
+    """Write the query (images or a text) and the answer to ``file``; missing images are left out."""
     import jinja2
 
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
@@ -51,6 +54,7 @@ def write_result_page(file: str | Path, images: Sequence[ImageInput], answer: Se
         queries=[_thumbnail(image) for image in images],
         answers=[(neighbor, _thumbnail(neighbor.name)) for neighbor in answer.neighbors],
         notes=answer.notes,
+        text=text,
         summary=summarize_answer(answer),
     )
     write_text(Path(file), text, remedy="free disk space or choose another --html")

@@ -52,8 +52,8 @@
   function show(found, preview) {
     const image = make("img");
     image.alt = "query";
-    image.src = preview;
-    get("query").replaceChildren(image);
+    if (preview) image.src = preview;
+    get("query").replaceChildren(...(preview ? [image] : []));
     out.replaceChildren(...found.answers.map((one) => {
       const column = make("section");
       column.append(make("h2", "", one.title), verdict(one));
@@ -72,7 +72,9 @@
     status.textContent = "Searching…";
     try {
       const body = query.file;
-      const answer = await fetch(`${query.url}?${options()}`, body
+      const chosen = options();
+      if (query.text) chosen.set("text", query.text);
+      const answer = await fetch(`${query.url}?${chosen}`, body
         ? { method: "POST", body, headers: { "content-type": body.type || "application/octet-stream" } } : {});
       const found = await answer.json();
       if (number !== newest) return;
@@ -86,6 +88,11 @@
   const again = (index, row) => search({ url: `/search/${index}/again/${row}`, preview: `/search/${index}/image/${row}` });
   const upload = (file) => { if (file) search({ file, url: "/search", preview: URL.createObjectURL(file) }); };
   input.addEventListener("change", () => upload(input.files[0]));
+  get("search-words")?.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const text = get("search-text").value.trim();
+    if (text) search({ text, url: "/search/words", preview: "" });
+  });
   get("search-controls").addEventListener("submit", (event) => { event.preventDefault(); if (last) search(last); });
   get("search-controls").addEventListener("change", () => { if (last) search(last); });
   document.querySelectorAll("#examples button").forEach((button) => button.addEventListener("click", () => again(0, button.dataset.row)));
