@@ -77,9 +77,10 @@ def check_rows(name: str, source: Tensor, distance: Distance) -> None:
     """
     for start in range(0, len(source), PIECE):
         piece = source[start : start + PIECE]
-        lengths = torch.linalg.vector_norm(piece, dim=1)
-        if float(lengths.min()) > 0 and float(lengths.max()) < torch.inf:
-            continue  # also false if one of them is NaN
+        if piece.is_floating_point():
+            lengths = torch.linalg.vector_norm(piece, dim=1)
+            if float(lengths.min()) > 0 and float(lengths.max()) < torch.inf:
+                continue  # also false if one of them is NaN
         if not bool(piece.isfinite().all()):
             row = start + int((~piece.isfinite().all(1)).nonzero()[0])
             raise UsageError(f"{name} row {row} holds NaN or infinity; remove such rows, or fix the model")
