@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Dialog, Page, sync_playwright
 
 from tests.helpers.warm import start_levelfield
@@ -70,6 +71,11 @@ class Watched:
         return int(
             self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         )
+
+    def violations(self) -> list[str]:
+        """Return what axe-core finds on the page, as one line for each element."""
+        found = Axe().run(self.page).response["violations"]
+        return [f"{rule['id']}: {node['html'][:120]}" for rule in found for node in rule["nodes"]]
 
     def open_sections(self) -> None:
         """Open all folded sections of the page."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import http.client
 import json
 import os
@@ -15,7 +16,9 @@ from tests.helpers.made_experiments import written
 from tests.helpers.web_pages import served
 
 from levelfield.core.files import lock
-from levelfield.reports.web import ExperimentMonitor, read_experiment_state
+from levelfield.records import Store
+from levelfield.reports import write_tables
+from levelfield.reports.web import ExperimentMonitor, _html, read_experiment_state
 from levelfield.reports.web._active_runs import estimate_progress
 from levelfield.reports.web._experiment_states import experiments_below
 from levelfield.reports.web._site import page_names
@@ -143,6 +146,41 @@ def test_every_answer_forbids_what_is_not_needed(server: str) -> None:
         assert answer.getheader("x-content-type-options") == "nosniff"
         assert "default-src 'none'" in (answer.getheader("content-security-policy") or "")
         answer.read()
+
+
+def test_scripts_are_compressed_and_kept_by_the_browser(server: str) -> None:
+    page = get(server)[1]
+    address = page.split('src="')[1].split('"')[0]
+    assert "plotly" in address and "?v=" in address
+
+    def ask(path: str, **headers: str) -> tuple[http.client.HTTPResponse, bytes]:
+        connection = http.client.HTTPConnection(server.removeprefix("http://"))
+        connection.request("GET", path, headers={k.replace("_", "-"): v for k, v in headers.items()})
+        answer = connection.getresponse()
+        return answer, answer.read()
+
+    plain, script = ask(address)
+    packed, data = ask(address, Accept_Encoding="gzip")
+    assert packed.getheader("content-encoding") == "gzip" and gzip.decompress(data) == script
+    assert len(data) < 0.4 * len(script)
+    assert "immutable" in (packed.getheader("cache-control") or "")
+    bare, _ = ask(address.partition("?")[0])
+    assert bare.getheader("cache-control") == "private, no-cache", "it may change under this address"
+    again, nothing = ask(address, If_None_Match=plain.getheader("etag") or "")
+    assert again.status == 304 and nothing == b""
+    assert ask("/")[0].getheader("cache-control") == "no-store"
+
+
+def test_a_list_says_who_is_tied(tmp_path: Path) -> None:
+    """The verdict of the report stands in lists and on the live page, until the ledger grows."""
+    root = written(tmp_path / "made", trials=3, reruns=2, queries=60)
+    assert "so far" in read_experiment_state(root).result
+    write_tables(root)
+    state = read_experiment_state(root)
+    assert state.verdict is not None and state.result == "contrastive, tied with 1"
+    assert state.verdict.text in _html.live_fragment(state, since="")[1]
+    Store(root).verdict_file.write_text('{"use": 3}')
+    assert read_experiment_state(root).verdict is None, "a damaged verdict hides nothing else"
 
 
 def test_it_writes_nothing(server: str, directory: Path) -> None:

@@ -77,7 +77,7 @@ class SlowPages:
         if state.record is None:
             raise UsageError(state.problem)
         head = render_report_head(state.record.experiment, assets="/assets/")
-        yield head + WAIT.format(f"Judging {len(state.methods)} methods for the report ...")
+        yield head + str(WAIT.format(f"Judging {len(state.methods)} methods for the report ..."))
         try:
             text = self._pages.get(
                 key, lambda: render_report(analyze(state.root), assets="/assets/", home="/")
