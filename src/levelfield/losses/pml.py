@@ -92,9 +92,12 @@ class PMLLoss(nn.Module):
     def _check_class_weights(self, labels: Tensor, cause: IndexError) -> None:
         """Raise UsageError if a reducer has fewer weights than there are classes."""
         for part in self.loss.modules():
-            if type(part).__name__ == "ClassWeightedReducer" and len(part.weights) <= int(labels.max()):
+            weights = getattr(part, "weights", None)
+            if type(part).__name__ != "ClassWeightedReducer" or not isinstance(weights, Tensor):
+                continue
+            if len(weights) <= int(labels.max()):
                 raise UsageError(
-                    f"ClassWeightedReducer has {len(part.weights)} weights, but there is a class "
+                    f"ClassWeightedReducer has {len(weights)} weights, but there is a class "
                     f"{int(labels.max())}; give one weight for each class, from class 0"
                 ) from cause
 
