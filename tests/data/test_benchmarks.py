@@ -12,7 +12,7 @@ from tests.oracles import layouts
 
 from levelfield.core.errors import UsageError
 from levelfield.data import load, registry, splits
-from levelfield.protocol.confirm._score import _evaluate
+from levelfield.retrieval.scoring import score_concatenation
 
 OFFICIAL: dict[str, Callable[[Path], Path]] = {
     "cub200": layouts.cub200,
@@ -141,7 +141,7 @@ def test_landmarks_are_scored_by_the_list_of_the_solution_file(tmp_path: Path) -
     test = clean.select(np.flatnonzero(clean.is_test))
     embeddings = torch.eye(9)
     embeddings[8] = torch.tensor([0.1, 0.1, 1.0, 0.9, 0.1, 0.1, 0, 0, 0])  # its own landmark first, item 2
-    (alone,), together = _evaluate([embeddings], test, ("map_at_100",))
+    (alone,), together = score_concatenation([embeddings], test, metrics=("map_at_100",))
     for scores in (alone, together):
         assert scores.per_query["map_at_100"][2] == pytest.approx(1 / 2)
 

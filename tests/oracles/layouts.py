@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -115,3 +116,22 @@ def gldv2(root: Path) -> Path:
 def _lines(file: Path, lines: list[str]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("\n".join(lines) + "\n")
+
+
+def revisited(root: Path, name: str = "roxford5k", *, images: int = 12, protocol: int = 2) -> Path:
+    """Three queries of two buildings, with easy, hard and junk images in each form that pickles have."""
+    folder = root / name
+    searched = [f"all_{n:06}" for n in range(images)]
+    asked = ["tower_000001", "tower_000002", "gate_000003"]
+    for seed, image in enumerate(searched + asked):
+        draw_image(folder / "jpg" / f"{image}.jpg", seed, (40, 30))
+    box = [1.2, 2.0, 30.6, 28.0]
+    truth = [
+        {"bbx": box, "easy": np.array([0, 1]), "hard": [2], "junk": np.array([3], dtype=np.int32)},
+        {"bbx": box, "easy": [], "hard": np.array([4, 5]), "junk": []},
+        {"bbx": [np.float64(0), -3.0, 99.0, 99.0], "easy": [7], "hard": [], "junk": [8, 9]},
+    ]
+    content = {"gnd": truth, "imlist": searched, "qimlist": asked}
+    with (folder / f"gnd_{name}.pkl").open("wb") as stream:
+        pickle.dump(content, stream, protocol=protocol)
+    return folder

@@ -67,6 +67,8 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Read every image, and find duplicates between development and test; exit code 1 on any problem."""
+    import numpy as np
+
     from levelfield import data
     from levelfield.data import check as checking
     from levelfield.data.contact_sheet import write_contact_sheet
@@ -74,19 +76,20 @@ def check(
 
     options = parse_options(option or []) | ({} if root is None else {"root": str(root)})
     dataset = data.load(name, **options)
-    plan = create(
-        split,
-        dataset.labels,
-        is_test=dataset.is_test,
-        is_validation=dataset.is_validation,
-        **_lenient_split_options(split),
-    )
-    with task_progress(quiet=quiet or as_json) as progress:
-        findings = checking.check(
-            dataset, test=plan.test, workers=workers, progress=progress.callback("reading")
+    plan = None  # a benchmark without training images has a test set only
+    if dataset.is_test is None or not dataset.is_test.all():
+        plan = create(
+            split,
+            dataset.labels,
+            is_test=dataset.is_test,
+            is_validation=dataset.is_validation,
+            **_lenient_split_options(split),
         )
+    test = np.arange(len(dataset)) if plan is None else plan.test
+    with task_progress(quiet=quiet or as_json) as progress:
+        findings = checking.check(dataset, test=test, workers=workers, progress=progress.callback("reading"))
     if sheet is not None:
-        write_contact_sheet(dataset, sheet, test=plan.test)
+        write_contact_sheet(dataset, sheet, test=test)
     if as_json:
         facts = dataclasses.asdict(findings) | {"split": split, "sound": findings.passed}
         typer.echo(json.dumps(facts, indent=2))
@@ -104,7 +107,7 @@ def _lenient_split_options(split: str) -> dict[str, Any]:
     return {key: value for key, value in wanted.items() if key in registry[split].parameters}
 
 
-def _show(dataset: Dataset, plan: SplitPlan, findings: DatasetFindings, sheet: Path | None) -> None:
+def _show(dataset: Dataset, plan: SplitPlan | None, findings: DatasetFindings, sheet: Path | None) -> None:
     from levelfield.data.folder_scan import shown_names
 
     f = findings
@@ -115,9 +118,11 @@ def _show(dataset: Dataset, plan: SplitPlan, findings: DatasetFindings, sheet: P
     )
     if f.single:
         typer.echo(f"  {shown_names(f.single)}: add images, remove these classes, or set split.min_images=1")
-    typer.echo(
-        f"{plan.name}: {len(plan.development):,} images for development, {len(plan.test):,} for the test"
-    )
+    if plan is None:
+        typer.echo("all images are for the test")
+    else:
+        development, test = len(plan.development), len(plan.test)
+        typer.echo(f"{plan.name}: {development:,} images for development, {test:,} for the test")
     for note in dataset.notes:
         typer.echo(f"note: {note}")
     _list("unreadable", [f"row {row}: {reason}" for row, reason in f.unreadable])

@@ -66,6 +66,7 @@ class DatasetCard(Card):
         downloads: Files that can be fetched automatically.
         manual_download: Instructions for files that cannot be fetched automatically.
         images_may_be_shown: Whether reports may include thumbnails; False where the terms forbid copies.
+        metrics: Metrics that the benchmark is scored by; empty for the usual ones.
     """
 
     license: str = ""
@@ -74,6 +75,7 @@ class DatasetCard(Card):
     downloads: tuple[Download, ...] = ()
     manual_download: str = ""
     images_may_be_shown: bool = True
+    metrics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

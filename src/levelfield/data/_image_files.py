@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from levelfield.core.errors import RunError
+from levelfield.data._boxes import crop_to_box
 from levelfield.data._content import FileContents, file_stamp, hash_file
 from levelfield.data._dataset import Rows
 
@@ -42,11 +44,19 @@ class FileImages:
         root: Folder that relative paths start from.
         paths: Paths of the image files, relative to ``root`` or absolute.
         contents: Contents of the files when the dataset was opened. A file that changed since raises.
+        boxes: Part of each image to read (N x 4: left, top, right, bottom, in pixels); NaN for whole images.
     """
 
-    def __init__(self, root: str | Path, paths: Sequence[str], contents: FileContents | None = None) -> None:
+    def __init__(
+        self,
+        root: str | Path,
+        paths: Sequence[str],
+        contents: FileContents | None = None,
+        boxes: npt.NDArray[np.float64] | None = None,
+    ) -> None:
         self.root = Path(root)
         self.paths = tuple(paths)
+        self.boxes = boxes
         self._contents = contents
 
     def __len__(self) -> int:
@@ -58,14 +68,22 @@ class FileImages:
         image = read_image(path)
         if self._contents is not None:
             self._check_unchanged(path, row, self._contents)  # after reading: no change in between is missed
-        return image
+        return image if self.boxes is None else self._part(image, row, path)
+
+    def _part(self, image: Tensor, row: int, path: Path) -> Tensor:
+        assert self.boxes is not None, "whole images have no parts"
+        try:
+            return crop_to_box(image, self.boxes[row])
+        except ValueError as error:
+            raise ImageError(f"{path}: {error}; correct it") from error
 
     def select(self, rows: Rows) -> FileImages:
         """Return the images of these rows, in this order."""
         contents = self._contents
         if contents is not None:
             contents = FileContents(contents.digests[rows], contents.stamps[rows], ())
-        return FileImages(self.root, [self.paths[row] for row in rows.tolist()], contents)
+        boxes = None if self.boxes is None else self.boxes[rows]
+        return FileImages(self.root, [self.paths[row] for row in rows.tolist()], contents, boxes)
 
     def _check_unchanged(self, path: Path, row: int, contents: FileContents) -> None:
         """Raise if the content is not that of the opening; another time or inode alone is no change."""

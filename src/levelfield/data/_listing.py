@@ -106,6 +106,7 @@ def from_files(
     official: bool = False,
     relevant: Rows | None = None,
     ignored: Rows | None = None,
+    boxes: npt.NDArray[np.float64] | None = None,
 ) -> Dataset:
     """Return a dataset of image files; raise UsageError if some are missing.
 
@@ -126,6 +127,7 @@ def from_files(
             so that it is the same as in earlier records. The contents are in ``digests`` either way.
         relevant: See :class:`levelfield.data.Dataset`.
         ignored: See :class:`levelfield.data.Dataset`.
+        boxes: Part of each image to read; see :class:`levelfield.data.FileImages`.
 
     Example:
         >>> import tempfile
@@ -156,9 +158,13 @@ def from_files(
     for mark, pairs in ((b"relevant", relevant), (b"ignored", ignored)):
         if pairs is not None:  # datasets without lists keep the fingerprint of earlier versions
             digest.update(mark + np.ascontiguousarray(pairs).tobytes())
+    digests = contents.digests
+    if boxes is not None:
+        digest.update(b"boxes" + np.ascontiguousarray(boxes).tobytes())
+        digests = _digests_of_parts(digests, boxes)
     return Dataset(
         name=name,
-        images=FileImages(root, paths, contents),
+        images=FileImages(root, paths, contents, boxes),
         labels=ids,
         class_names=tuple(class_names),
         fingerprint=digest.hexdigest(),
@@ -166,8 +172,19 @@ def from_files(
         is_validation=is_validation,
         roles=roles,
         notes=tuple(notes),
-        digests=contents.digests,
+        digests=digests,
         official=official,
         relevant=relevant,
         ignored=ignored,
     )
+
+
+def _digests_of_parts(
+    digests: npt.NDArray[np.uint8], boxes: npt.NDArray[np.float64]
+) -> npt.NDArray[np.uint8]:
+    """Return digests that differ for two parts of one image."""
+    found = digests.copy()
+    for row in np.flatnonzero(~np.isnan(boxes).any(axis=1)).tolist():
+        part = hashlib.sha256(digests[row].tobytes() + boxes[row].tobytes()).digest()
+        found[row] = np.frombuffer(part, dtype=np.uint8)
+    return found

@@ -119,6 +119,12 @@ def scan_folder(top: Path) -> FolderScan:
     return FolderScan(top, images, tuple(unread), others, tuple(links), tuple(loose))
 
 
+def image_files(top: Path) -> list[Path]:
+    """Return all image files below a folder, sorted; links to folders are not followed."""
+    readable = SUFFIXES | HEIC_SUFFIXES if find_spec("pillow_heif") else SUFFIXES
+    return [file for file in _walk(top, []) if file.suffix.lower() in readable and file.name[0] != "."]
+
+
 def _walk(below: Path, links: list[Path]) -> list[Path]:
     """Return the files below a folder, sorted, and add the links to folders to ``links``."""
     found: list[Path] = []

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from levelfield import data
+from levelfield.core.errors import UsageError
 from levelfield.data import store, transforms
 from levelfield.data._dataset import GALLERY, QUERY, Dataset, Rows
 from levelfield.data.splits import Fold, SplitPlan, create
@@ -77,6 +78,17 @@ def open_dataset(
 
 def split_dataset(dataset: Dataset, split: str, options: dict[str, Any]) -> SplitPlan:
     """Return the split plan called ``split`` for a dataset."""
+    fraction = options.get("test_fraction")
+    if dataset.relevant is not None and fraction is not None:
+        raise UsageError(
+            f"{dataset.name} lists what is relevant to its test queries, so test_fraction={fraction:g} "
+            "cannot cut another test set; set split.test_fraction=null"
+        )
+    if dataset.is_test is not None and dataset.is_test.all() and fraction is None:
+        raise UsageError(
+            f"{dataset.name} has test images only; for an experiment give it images to train on "
+            "(dataset.train), or score models with `levelfield models`"
+        )
     official = {"is_test": dataset.is_test, "is_validation": dataset.is_validation}
     try:
         return create(split, dataset.labels, **official, **options)

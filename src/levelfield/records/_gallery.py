@@ -68,6 +68,8 @@ class Gallery(GalleryRecord):
         license: License of the dataset.
         side: Longer side of an image, in pixels.
         map: Map of the embedding; None if no method has one.
+        relevant: Rows of the relevant images by query, for datasets that list them; None if classes decide.
+        ignored: Rows of the ignored images by query, for such datasets.
     """
 
     key: str
@@ -80,3 +82,5 @@ class Gallery(GalleryRecord):
     license: str = ""
     side: int = 0
     map: EmbeddingMap | None = Field(default=None)
+    relevant: dict[int, tuple[int, ...]] | None = None
+    ignored: dict[int, tuple[int, ...]] = Field(default_factory=dict)

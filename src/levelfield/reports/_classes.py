@@ -64,10 +64,10 @@ def classes_table(analysis: Analysis, *, limit: int | None = MAX_CLASSES) -> Tab
 def confusions_table(analysis: Analysis) -> Table | None:
     """Return pairs of classes with the share of neighbors of one that belong to the other, by method.
 
-    None if there is no retrieval gallery.
+    None if there is no retrieval gallery, or if lists instead of classes say what is relevant.
     """
     gallery = Store(analysis.root).gallery()
-    if gallery is None:
+    if gallery is None or gallery.relevant is not None:
         return None
     shares: dict[str, dict[tuple[int, int], float]] = {}
     for method in (result.method for result in analysis.comparison.trained):

@@ -36,6 +36,8 @@ def gallery_section(analysis: Analysis) -> dict[str, Any] | None:
         "labels": {row: labels[row] for row in sorted(used)},
         "names": {label: gallery.class_names[label] for label in {labels[row] for row in used}},
     }
+    if gallery.relevant is not None:
+        content |= {"relevant": gallery.relevant, "ignored": gallery.ignored}
     images = read_gallery_images(store)
     metric_info = analysis.comparison.metric_infos.get(gallery.metric)
     return {

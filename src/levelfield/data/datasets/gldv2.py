@@ -52,6 +52,7 @@ def _downloads() -> tuple[Download, ...]:
     citation="T. Weyand, A. Araujo, B. Cao, J. Sim: Google Landmarks Dataset v2 - A Large-Scale Benchmark "
     "for Instance-Level Recognition and Retrieval. CVPR 2020.",
     downloads=_downloads(),
+    metrics=("map_at_100", "precision_at_1"),
 )
 def gldv2(
     *,

@@ -6,9 +6,10 @@ methods on average, and on a third two methods differ most. Every method is show
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,6 +33,7 @@ from levelfield.records import (
     GALLERY_QUERIES,
     EmbeddingMap,
     Gallery,
+    GalleryQuery,
     RunSpec,
     Store,
     digest,
@@ -192,9 +194,25 @@ def draw_gallery(job: GalleryJob) -> tuple[Gallery, bytes]:
             "labels": tuple(test.labels.tolist()),
             "class_names": names,
             "map": drawn,
+            **_listed(test, queries, rows),
         }
     )
     return made, save(thumbnails)
+
+
+def _listed(test: Dataset, queries: Sequence[GalleryQuery], shown: Collection[int]) -> dict[str, Any]:
+    """Return the relevant and the ignored images among those shown, if the dataset lists them."""
+    if test.relevant is None:
+        return {}
+    asked = {query.row for query in queries}
+    found: dict[str, Any] = {}
+    for name, pairs in (("relevant", test.relevant), ("ignored", test.ignored)):
+        lists: dict[int, list[int]] = {row: [] for row in asked}
+        for query, item in [] if pairs is None else pairs.tolist():
+            if query in asked and item in shown:
+                lists[query].append(item)
+        found[name] = {row: tuple(items) for row, items in lists.items()}
+    return found
 
 
 def _scores_of_queries(

@@ -12,17 +12,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from levelfield.data import GALLERY, QUERY, Dataset, Rows
+from levelfield.data import Dataset, Rows
 from levelfield.records import RerankedScores, ScoreInterval
 from levelfield.retrieval.rerank import RetrievalSet, compare_rerankers
+from levelfield.retrieval.scoring import retrieval_set
 
 
 def score_rerankers(
     names: tuple[str, ...], test: Dataset, embeddings: Tensor, validation: Tensor, validation_labels: Rows
 ) -> tuple[RerankedScores, ...]:
     """Return the scores of the plain ranking, then of each re-ranking in ``names``.
-
-    There are none for a dataset with lists of relevant images.
 
     Args:
         names: Keys of ``levelfield.retrieval.rerank.RERANKERS``.
@@ -31,16 +30,8 @@ def score_rerankers(
         validation: Embeddings of the validation images by the same model.
         validation_labels: Classes of the validation images.
     """
-    if test.relevant is not None:
-        return ()  # re-rankings are scored by class, which is not what the lists of this dataset say
-    labels = torch.from_numpy(np.asarray(test.labels))
-    if test.roles is None:
-        test_set = RetrievalSet(embeddings, labels)
-    else:
-        query = torch.from_numpy((test.roles & QUERY) > 0)
-        gallery = torch.from_numpy((test.roles & GALLERY) > 0)
-        test_set = RetrievalSet(embeddings[query], labels[query], embeddings[gallery], labels[gallery])
-    offset = int(labels.max()) + 1  # test and development classes are both numbered from 0
+    test_set = retrieval_set(embeddings, test)
+    offset = int(test.labels.max()) + 1  # test and development classes are both numbered from 0
     validation_set = RetrievalSet(validation, torch.from_numpy(np.asarray(validation_labels)) + offset)
     return tuple(
         RerankedScores(

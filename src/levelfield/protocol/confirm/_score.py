@@ -19,13 +19,14 @@ from torch.nn import functional as F
 
 from levelfield import engine, metrics, models
 from levelfield.core.files import write_bytes
-from levelfield.data import GALLERY, QUERY, Dataset
+from levelfield.data import Dataset
 from levelfield.models.pca import pca_head
 from levelfield.protocol.confirm._neighbors import gallery_arrays
 from levelfield.protocol.confirm._reranking import score_rerankers
 from levelfield.protocol.guard import TestPermit, test_view
 from levelfield.protocol.spec._resolved import metric_source
 from levelfield.records import CLASSES, SPECTRUM, RerankedScores, Rerun, RunDirectory, RunSpec, write_rerun
+from levelfield.retrieval.scoring import query_rows, score_concatenation
 from levelfield.train import (
     DataJob,
     Resources,
@@ -129,9 +130,9 @@ def score_rerun(job: ScoreJob) -> None:
         file = job.out.with_suffix(".safetensors")
         write_bytes(file, save(load(file.read_bytes()) | for_gallery))
         return
-    scores, concatenated = _evaluate(per_fold, test, job.metrics)
+    scores, concatenated = score_concatenation(per_fold, test, metrics=job.metrics)
     if other is not None:
-        concatenated = _evaluate([other], test, job.metrics)[0][0]
+        concatenated = score_concatenation([other], test, metrics=job.metrics)[0][0]
     spectrum = torch.as_tensor(metrics.spectrum(concatenated_embeddings), dtype=torch.float32)
     _save_arrays(job, test, scores, concatenated, {SPECTRUM: spectrum, **for_gallery})
     sources = {metric: metric_source(metric) for metric in job.metrics}
@@ -235,27 +236,6 @@ def _embed(
     return F.normalize(embeddings) if normalize and spec.head.normalize is False else embeddings
 
 
-def _evaluate(
-    embeddings: list[Tensor], test: Dataset, wanted: tuple[str, ...]
-) -> tuple[list[metrics.Scores], metrics.Scores]:
-    """Return the scores of each model, and of their concatenation."""
-    labels = torch.from_numpy(test.labels)
-    if test.roles is None:
-        return metrics.evaluate_concatenation(embeddings, labels, metrics=wanted)
-    query = torch.from_numpy((test.roles & QUERY) > 0)
-    gallery = torch.from_numpy((test.roles & GALLERY) > 0)
-    lists = test.query_lists()
-    return metrics.evaluate_concatenation(
-        [each[query] for each in embeddings],
-        labels[query],
-        galleries=[each[gallery] for each in embeddings],
-        gallery_labels=labels[gallery] if lists is None else None,
-        relevant=None if lists is None else lists[0],
-        ignore=None if lists is None else lists[1],
-        metrics=wanted,
-    )
-
-
 def _save_arrays(
     job: ScoreJob,
     test: Dataset,
@@ -264,9 +244,8 @@ def _save_arrays(
     more: dict[str, Tensor],
 ) -> None:
     """Write the value and the class of each query, and the arrays in ``more``."""
-    asked = np.ones(len(test), dtype=bool) if test.roles is None else (test.roles & QUERY) > 0
     tensors = {
-        CLASSES: torch.as_tensor(test.labels[asked], dtype=torch.int64),
+        CLASSES: torch.as_tensor(test.labels[query_rows(test)], dtype=torch.int64),
         **more,
     }
     for name in job.metrics:

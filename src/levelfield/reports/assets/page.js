@@ -205,6 +205,12 @@
     const list = root.querySelector(".queries");
     const [why, method] = root.querySelectorAll("select");
     const name = (row) => shown.names[shown.labels[row]];
+    // Lists say what is relevant where the dataset has them, else the class.
+    const judge = (query, row) => {
+      if (!shown.relevant) return shown.labels[row] === shown.labels[query] ? "right" : "wrong";
+      if ((shown.ignored[query] || []).includes(row)) return "ignored";
+      return (shown.relevant[query] || []).includes(row) ? "right" : "wrong";
+    };
     const more = make("button", "plain");
     more.type = "button";
     let limit = FIRST;
@@ -228,10 +234,10 @@
           if (!isShown(query, methodName)) continue;
           const strip = make("div", "strip");
           for (const [row, similarity] of found[query.row]) {
-            const right = shown.labels[row] === shown.labels[query.row];
-            const words = `${right ? "right" : "wrong"}: ${name(row)}, similarity ${similarity.toFixed(3)}`;
-            const box = tile(row, words, right ? "right" : "wrong");
-            box.append(make("b", "", right ? "✓" : "✗"));
+            const kind = judge(query.row, row);
+            const words = `${kind}: ${name(row)}, similarity ${similarity.toFixed(3)}`;
+            const box = tile(row, words, kind);
+            box.append(make("b", "", { right: "✓", wrong: "✗", ignored: "–" }[kind]));
             strip.append(box);
           }
           answers.append(make("span", "", methodName), strip);

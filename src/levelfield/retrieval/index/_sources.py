@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from levelfield.core.errors import UsageError, did_you_mean
 from levelfield.data import Dataset, FileImages, ImageError, decode_image
 from levelfield.data.datasets.folder import SUFFIXES
@@ -116,7 +118,7 @@ def images_from_dataset(dataset: Dataset, *, pixels: Dataset | None = None) -> I
     quick = pixels.images if pixels is not None and len(pixels) == len(dataset) else None
     for row, label in enumerate(dataset.labels.tolist()):
         name = dataset.class_names[label]
-        if files is not None:
+        if files is not None and (files.boxes is None or np.isnan(files.boxes[row]).any()):
             path = absolute_path(files.root / files.paths[row])
             read = None if quick is None else partial(quick.read, row)
             yield SourceImage(str(path), name, partial(read_image_file, path, read))

@@ -5,13 +5,8 @@ All functions take unit vectors and no labels. Choose their parameters on develo
 
 from __future__ import annotations
 
-from levelfield.retrieval.rerank.comparison import (
-    RERANKERS,
-    RerankingResult,
-    RetrievalSet,
-    compare_rerankers,
-    retrieval_sets_from_files,
-)
+from levelfield.retrieval.rerank._sets import RetrievalSet, retrieval_sets_from_files
+from levelfield.retrieval.rerank.comparison import RERANKERS, RerankingResult, compare_rerankers
 from levelfield.retrieval.rerank.database_augmentation import augment_database
 from levelfield.retrieval.rerank.diffusion import rerank_diffusion
 from levelfield.retrieval.rerank.k_reciprocal import rerank_k_reciprocal

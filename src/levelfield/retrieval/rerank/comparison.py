@@ -14,65 +14,24 @@ from torch.nn import functional as F
 
 from levelfield.core.errors import UsageError, did_you_mean
 from levelfield.core.seeds import numpy_generator
-from levelfield.metrics.files import EmbeddingFile
+from levelfield.retrieval.rerank._sets import RetrievalSet
 from levelfield.retrieval.rerank.database_augmentation import augment_database
 from levelfield.retrieval.rerank.diffusion import rerank_diffusion
 from levelfield.retrieval.rerank.k_reciprocal import rerank_k_reciprocal
 from levelfield.retrieval.rerank.query_expansion import expand_queries
-from levelfield.retrieval.rerank.ranking import nearest, required_depth, score_ranking
+from levelfield.retrieval.rerank.ranking import (
+    listed_depth,
+    nearest,
+    required_depth,
+    score_listed_ranking,
+    score_ranking,
+)
 from levelfield.retrieval.rerank.whitening import fit_whitening
 
 Values = dict[str, npt.NDArray[np.float64]]
 Number = int | float
 METRICS = ("map_at_100", "map_at_r", "precision_at_1")
 RESAMPLES = 2000
-
-
-@dataclass(frozen=True, eq=False)
-class RetrievalSet:
-    """Query and gallery embeddings with labels.
-
-    Attributes:
-        queries: Unit vectors, Q x D.
-        labels: Classes of the queries, int64 (Q,).
-        gallery: Unit vectors, N x D. None: the queries are the gallery, each excluded from its own search.
-        gallery_labels: Classes of the gallery, int64 (N,).
-    """
-
-    queries: Tensor
-    labels: Tensor
-    gallery: Tensor | None = None
-    gallery_labels: Tensor | None = None
-
-    @property
-    def excludes_self(self) -> bool:
-        """True if the queries are the gallery."""
-        return self.gallery is None
-
-    @property
-    def candidates(self) -> Tensor:
-        """Vectors that are searched: the gallery, or else the queries."""
-        return self.queries if self.gallery is None else self.gallery
-
-    @property
-    def candidate_labels(self) -> Tensor:
-        """Classes of the candidates."""
-        return self.labels if self.gallery_labels is None else self.gallery_labels
-
-    def replace_vectors(self, queries: Tensor, candidates: Tensor | None = None) -> RetrievalSet:
-        """Return a copy with other vectors and the same labels."""
-        gallery = None if self.gallery is None else candidates
-        return RetrievalSet(queries, self.labels, gallery, self.gallery_labels)
-
-    def select_classes(self, classes: Tensor) -> RetrievalSet:
-        """Return the images of these classes only."""
-        kept = torch.isin(self.labels, classes)
-        if self.gallery is None or self.gallery_labels is None:
-            return RetrievalSet(self.queries[kept], self.labels[kept])
-        held = torch.isin(self.gallery_labels, classes)
-        return RetrievalSet(
-            self.queries[kept], self.labels[kept], self.gallery[held], self.gallery_labels[held]
-        )
 
 
 RankFunction = Callable[..., Tensor]  # (data, count, fitted_to, **parameters) -> rows, Q x count
@@ -263,6 +222,11 @@ def _score(
     metrics: Sequence[str],
 ) -> Values:
     # All methods rank the whole gallery; the metrics need only the first rows of these rankings.
+    if data.relevant is not None:
+        items = len(data.candidates) - int(data.excludes_self)
+        deep = listed_depth(metrics, data.relevant, data.ignored, items)
+        rows = reranker.rank(data, deep, fitted_to, **setting)
+        return score_listed_ranking(rows, data.relevant, data.ignored, metrics)
     count = required_depth(metrics, data.labels, data.candidate_labels, exclude_self=data.excludes_self)
     rows = reranker.rank(data, count, fitted_to, **setting)
     return score_ranking(rows, data.labels, data.candidate_labels, metrics, exclude_self=data.excludes_self)
@@ -311,18 +275,3 @@ def _result(
         scores={metric: draws.estimate(each) for metric, each in values.items()},
         gains={metric: draws.estimate(each - plain[metric]) for metric, each in values.items()},
     )
-
-
-def retrieval_sets_from_files(
-    queries: EmbeddingFile, gallery: EmbeddingFile | None, development: EmbeddingFile
-) -> tuple[RetrievalSet, RetrievalSet]:
-    """Return the data to score and the development data from embedding files with comparable labels."""
-    given = [each for each in (queries, gallery, development) if each is not None]
-    names = np.concatenate([np.asarray(each.labels).astype(str) for each in given])
-    codes = torch.from_numpy(np.unique(names, return_inverse=True)[1].astype(np.int64))
-    sizes = [len(each.embeddings) for each in given]
-    labels = [codes[end - size : end] for size, end in zip(sizes, np.cumsum(sizes).tolist(), strict=True)]
-    vectors = [torch.from_numpy(np.array(each.embeddings, dtype=np.float32)) for each in given]
-    if gallery is None:
-        return RetrievalSet(vectors[0], labels[0]), RetrievalSet(vectors[1], labels[1])
-    return RetrievalSet(vectors[0], labels[0], vectors[1], labels[1]), RetrievalSet(vectors[2], labels[2])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from levelfield.core.errors import UsageError
-from levelfield.metrics import RelevantHits, resolve_metric
+from levelfield.metrics import RelevantHits, resolve_metric, score_rankings
 
 BLOCK_BYTES = 64 << 20
 
@@ -121,6 +122,45 @@ def score_ranking(
         table[scored.numpy()] = metric.compute(hits).numpy()
         values[name] = table
     return values
+
+
+def score_listed_ranking(
+    rows: Tensor, relevant: Sequence[Any], ignored: Sequence[Any] | None, metrics: Sequence[str]
+) -> dict[str, npt.NDArray[np.float64]]:
+    """Return the value of each retrieval metric for each query, by lists of relevant and ignored rows.
+
+    Args:
+        rows: Rankings, Q x K, of the depth of :func:`listed_depth`, without the query itself.
+        relevant: Relevant rows of each query; the value of a query without any is NaN.
+        ignored: Rows that are taken out of each query's ranking; None if there are none.
+        metrics: Names of retrieval metrics.
+
+    Example:
+        >>> score_listed_ranking(torch.tensor([[2, 0, 1]]), [[0]], [[2]], ["precision_at_1"])
+        {'precision_at_1': array([1.])}
+    """
+    kept, hidden = (
+        None if lists is None else [np.asarray(each).tolist() for each in lists]
+        for lists in (relevant, ignored)
+    )
+    assert kept is not None, "a set without lists is scored by class"
+    return score_rankings(rows.tolist(), kept, metrics, ignore=hidden)
+
+
+def listed_depth(
+    metrics: Sequence[str], relevant: Sequence[Any], ignored: Sequence[Any] | None, items: int
+) -> int:
+    """Return the ranking length that these metrics need for lists, among ``items`` items.
+
+    Example:
+        >>> listed_depth(["map_at_r"], [[4, 5], [1]], [[0, 2, 3], []], 9)
+        5
+    """
+    counts = torch.tensor([len(each) for each in relevant])
+    every = RelevantHits(row=counts, rank=counts, nth=counts, relevant=counts, gallery=items)
+    wanted = max(_depth(metric.k or metric.card.depth, every) for metric in map(resolve_metric, metrics))
+    hidden = max((len(each) for each in ignored or ()), default=0)
+    return min(items, max(1, wanted) + hidden)
 
 
 def required_depth(
