@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -37,6 +38,7 @@ def evaluate(
     gallery_labels: Any = None,
     rankings: Mapping[str, Any] | None = None,
     relevant: Sequence[Any] | None = None,
+    ignore: Sequence[Any] | None = None,
     classes: Any = None,
     inputs: Any = None,
     images: Sequence[str | Path] | None = None,
@@ -61,8 +63,10 @@ def evaluate(
         gallery_labels: Class of each gallery item.
         rankings: Instead of embeddings: retrieved ids of each query, best first, by system. Or a function
             from a query to ids, called with each of ``inputs``.
-        relevant: Ids of the relevant items of each query, for ``rankings``. Without it, an item is relevant
-            if ``gallery_labels``, a mapping from ids to classes, gives it the query's class in ``labels``.
+        relevant: Relevant items of each query: row numbers of the gallery, or ids for ``rankings``. Without
+            it, items of the query's class in ``labels`` are relevant; for ``rankings``, ``gallery_labels`` is
+            then a mapping from ids to classes.
+        ignore: Items of each query that are neither right nor wrong; they are taken out of its ranking.
         classes: Class or group of each query for the verdict, where ``labels`` are not given.
         inputs: Inputs of the functions among the models.
         images: Image file of each item, for the retrieval gallery of the report.
@@ -91,6 +95,7 @@ def evaluate(
             relevant=relevant,
             metrics=metrics,
             inputs=inputs,
+            ignore=ignore,
         )
         return _compare(
             scored.models,
@@ -100,6 +105,7 @@ def evaluate(
             equivalence=equivalence,
         )
     options |= {} if relevant is None else {"relevant": relevant}
+    options |= {} if ignore is None else {"ignore": ignore}
     if not isinstance(embeddings, Mapping):
         return score(
             embeddings, labels, metrics=metrics, gallery=gallery, gallery_labels=gallery_labels, **options
@@ -108,8 +114,8 @@ def evaluate(
         raise UsageError(
             "gallery is one set for several models; give a mapping from model names to galleries"
         )
-    if "relevant" in options or "ignore" in options:
-        raise UsageError("several models need classes or rankings; give labels, or rankings= with relevant=")
+    if relevant is not None and labels is None:
+        labels = range(len(relevant)) if classes is None else classes  # units of the verdict
     queries = list_sources(embeddings, labels=labels, inputs=inputs)
     galleries = None if gallery is None else list_sources(gallery, labels=gallery_labels)
     return evaluate_sources(
@@ -224,6 +230,7 @@ class _Scoring:
         self.metrics, self.options, self.progress = metrics, options, progress
         self.items: Items | None = None
         self.gallery_items: Items | None = None
+        self.by_lists = "relevant" in options  # classes of the gallery then say nothing
         self.left_out: dict[str, str] = {}
         self.notes: list[str] = []
 
@@ -241,14 +248,17 @@ class _Scoring:
         items, found = self._align(self.items, found, source.name)
         chosen, gallery = self.gallery_items, None
         if held is not None:
-            chosen, gallery = self._align(self.gallery_items, held.load(), held.name)
+            loaded = held.load()
+            if self.by_lists and loaded.labels is None:
+                loaded = replace(loaded, labels=np.zeros(len(loaded.embeddings), dtype=np.int64))
+            chosen, gallery = self._align(self.gallery_items, loaded, held.name)
         callback = None if self.progress is None else self.progress(source.name)
         scores = score(
             found.embeddings,
             found.labels,
             metrics=self.metrics,
             gallery=None if gallery is None else gallery.embeddings,
-            gallery_labels=None if gallery is None else gallery.labels,
+            gallery_labels=None if gallery is None or self.by_lists else gallery.labels,
             per_query=True,
             progress=callback,
             **self.options,

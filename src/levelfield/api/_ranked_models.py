@@ -29,6 +29,7 @@ def score_ranked_models(
     relevant: Sequence[Any] | None,
     metrics: Sequence[str],
     inputs: Any,
+    ignore: Sequence[Any] | None = None,
 ) -> RankedModels:
     """Score the rankings of each system; see :func:`levelfield.evaluate` for the arguments."""
     known = gallery_labels if isinstance(gallery_labels, Mapping) else None
@@ -44,13 +45,15 @@ def score_ranked_models(
         relevant = [by_class.get(own, set()) for own in np.asarray(labels).tolist()]
     elif known is not None:
         _check_known(relevant, known, "relevant")
+    if ignore is not None and known is not None:
+        _check_known(ignore, known, "ignore")
     models, left_out = {}, {}
     for name, given in rankings.items():
         try:
             lists = _lists(given, inputs, name)
             if known is not None:
                 _check_known(lists, known, f"the ranking of {name}")
-            values = score_rankings(lists, relevant, metrics)
+            values = score_rankings(lists, relevant, metrics, ignore=ignore)
         except LevelfieldError as error:
             text = str(error)
             left_out[name] = text if name in text else f"{name}: {text}"

@@ -72,6 +72,12 @@ def evaluate(  # noqa: PLR0917 - a command's options are its parameters
     development_labels: Annotated[
         Path | None, typer.Option(help="Labels of the development embeddings.")
     ] = None,
+    solution: Annotated[
+        Path | None,
+        typer.Option(
+            help="Solution file of the landmark challenge; FILES are then submissions, scored as there."
+        ),
+    ] = None,
     bootstrap: Annotated[int | None, typer.Option(help="Old option without effect.", hidden=True)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Hide progress.")] = False,
@@ -84,6 +90,13 @@ def evaluate(  # noqa: PLR0917 - a command's options are its parameters
 
     if bootstrap is not None:
         print_note("--bootstrap has no effect: intervals count classes as chance and need no resampling")
+    if solution is not None:
+        from levelfield.cli._solution import show_submissions
+
+        if not files:
+            raise UsageError("there is no submission to score; give a CSV file, e.g. submission.csv")
+        show_submissions(files, solution, as_json=as_json)
+        return
     options = {"distance": distance, "seed": seed, "cluster_seeds": cluster_seeds, "index": index}
     models = list_models(files or [], group or [], grouped=not no_groups)
     if sum(map(len, models.values())) > 1 or report is not None:

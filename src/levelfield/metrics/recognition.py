@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping, Sequence
+
+from torch import Tensor
+from torch.nn import functional as F
 
 from levelfield.core.errors import UsageError
 
 
 def global_average_precision(
-    answers: Mapping[str, tuple[int, float]], solution: Mapping[str, Collection[Hashable]]
+    answers: Mapping[str, tuple[Hashable, float]], solution: Mapping[str, Collection[Hashable]]
 ) -> float:
     """Return the GAP of one answer per query: the average precision of all answers in one ranking.
 
@@ -38,3 +41,47 @@ def global_average_precision(
             right += 1
             total += right / rank
     return total / known
+
+
+def answers_by_neighbors(
+    queries: Tensor,
+    images: Tensor,
+    classes: Sequence[Hashable],
+    ids: Sequence[str],
+    *,
+    neighbors: int = 1,
+    block: int = 1 << 26,
+) -> dict[str, tuple[Hashable, float]]:
+    """Return for each query the class of its nearest images, and the sum of their similarities as confidence.
+
+    Args:
+        queries: Embeddings of the queries, Q x D.
+        images: Embeddings of images with known classes, such as those of the training, N x D.
+        classes: Class of each image (N).
+        ids: Name of each query (Q).
+        neighbors: Number of nearest images that vote, each with its cosine.
+        block: Number of similarities that are computed at once.
+
+    Example:
+        >>> images = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+        >>> answers_by_neighbors(torch.tensor([[0.0, 2.0]]), images, [7, 8], ["a"])
+        {'a': (8, 1.0)}
+    """
+    if len(classes) != len(images) or len(ids) != len(queries) or not len(images):
+        raise UsageError("give one class per image and one name per query, and at least one image")
+    if not 1 <= neighbors <= len(images):
+        raise UsageError(f"neighbors is {neighbors}; give 1 to {len(images)}")
+    unit = F.normalize(images.float())
+    found: dict[str, tuple[Hashable, float]] = {}
+    height = max(1, block // len(images))
+    for start in range(0, len(queries), height):
+        nearest = (F.normalize(queries[start : start + height].float()) @ unit.T).topk(neighbors, dim=1)
+        for name, rows, cosines in zip(
+            ids[start : start + height], nearest.indices.tolist(), nearest.values.tolist(), strict=True
+        ):
+            votes: dict[Hashable, float] = {}
+            for row, cosine in zip(rows, cosines, strict=True):
+                votes[classes[row]] = votes.get(classes[row], 0.0) + cosine
+            best = max(votes, key=lambda each: votes[each])
+            found[name] = (best, votes[best])
+    return found
