@@ -32,10 +32,12 @@ if TYPE_CHECKING:
     )
     from levelfield.analysis.frames import results
     from levelfield.api import (
+        ChoiceResult,
         EvaluationResult,
         ExperimentResult,
         ExperimentsResult,
         anchor,
+        choose_model,
         compare,
         evaluate,
         export,
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Choice",
+    "ChoiceResult",
     "EvaluationResult",
     "Experiment",
     "ExperimentResult",
@@ -62,6 +65,7 @@ __all__ = [
     "Searcher",
     "analysis",
     "anchor",
+    "choose_model",
     "compare",
     "config",
     "data",
@@ -124,10 +128,12 @@ _find, __dir__ = lazy_exports(
         **{f"levelfield.{package}": (package,) for package in _PACKAGES},
         "levelfield.analysis.frames": ("results",),
         "levelfield.api": (
+            "ChoiceResult",
             "EvaluationResult",
             "ExperimentResult",
             "ExperimentsResult",
             "anchor",
+            "choose_model",
             "compare",
             "evaluate",
             "export",

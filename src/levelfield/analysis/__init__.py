@@ -26,6 +26,14 @@ from levelfield.analysis._experiment_conclusion import (
 )
 from levelfield.analysis._gallery_queries import choose_queries
 from levelfield.analysis._metric_info import metric_info
+from levelfield.analysis._model_choice import (
+    FULL,
+    CodeScore,
+    ModelChoice,
+    ModelCost,
+    TrainedHead,
+    score_codes,
+)
 from levelfield.analysis._model_comparison import ModelComparison, compare_models
 from levelfield.analysis._model_differences import ClassDifference, QueryDifference
 from levelfield.analysis._model_scores import ModelScores
@@ -40,9 +48,11 @@ from levelfield.analysis._verify_outside import check_outside
 from levelfield.records import SETTINGS, LedgerLine, MetricInfo, Rerun, Revision, Selection, Trial
 
 __all__ = [
+    "FULL",
     "SETTINGS",
     "Analysis",
     "ClassDifference",
+    "CodeScore",
     "Comparison",
     "Conclusion",
     "Confirmation",
@@ -50,7 +60,9 @@ __all__ = [
     "LedgerLine",
     "MethodResult",
     "MetricInfo",
+    "ModelChoice",
     "ModelComparison",
+    "ModelCost",
     "ModelScores",
     "Neighbors",
     "PairResult",
@@ -62,6 +74,7 @@ __all__ = [
     "Rerun",
     "Revision",
     "Selection",
+    "TrainedHead",
     "Trial",
     "analyze",
     "build_score_table",
@@ -84,6 +97,7 @@ __all__ = [
     "rank_by_mean",
     "read_comparison",
     "read_confirmation",
+    "score_codes",
     "training_seconds",
     "verify",
     "verify_notes",

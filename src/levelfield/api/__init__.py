@@ -24,8 +24,11 @@ if TYPE_CHECKING:
         run_without_trackers,
         with_trackers,
     )
+    from levelfield.api.choice._choose import choose_model
+    from levelfield.api.choice._result import ChoiceResult
 
 __all__ = [
+    "ChoiceResult",
     "EvaluationResult",
     "ExperimentResult",
     "ExperimentsResult",
@@ -33,6 +36,7 @@ __all__ = [
     "anchor",
     "archive",
     "as_experiment",
+    "choose_model",
     "compare",
     "evaluate",
     "evaluate_sources",
@@ -57,6 +61,8 @@ __getattr__, __dir__ = lazy_exports(
         "levelfield.api._evaluate": ("evaluate", "evaluate_sources"),
         "levelfield.api._evaluation_result": ("EvaluationResult",),
         "levelfield.api._export": ("export",),
+        "levelfield.api.choice._choose": ("choose_model",),
+        "levelfield.api.choice._result": ("ChoiceResult",),
         "levelfield.api._model_files": ("group_files",),
         "levelfield.api._model_sources": ("Source",),
         "levelfield.api._preregister": ("anchor", "preregister"),

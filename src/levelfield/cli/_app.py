@@ -26,6 +26,7 @@ from levelfield.cli import (
     export_study,
     index,
     ls,
+    models,
     new,
     plan,
     power,
@@ -74,6 +75,7 @@ _PANELS: dict[str, dict[str, Any]] = {
         "run": run.run,
         "compare": compare.compare,
         "evaluate": evaluate.evaluate,
+        "models": models.models,
         "sweep": sweep.sweep,
     },
     "Look": {

@@ -19,6 +19,7 @@ EXAMPLES = {
     "archive": "levelfield archive runs/my-comparison -o results/my-comparison",
     "track": "levelfield track runs/my-comparison --to tensorboard",
     "evaluate": "levelfield evaluate new.npz old.npz --report comparison.html",
+    "models": "levelfield models photos --models timm:tf_efficientnet_lite0,timm:resnet50.a1_in1k",
     "export": "levelfield export runs/my-comparison --method triplet -o model",
     "export-study": "levelfield export-study runs/my-comparison -o study.db",
     "index": "levelfield index images --model model -o index",

@@ -31,13 +31,15 @@ REGISTRIES = {
 }
 
 
-CUTS = "cuts"
+CUTS, MODELS = "cuts", "models"
 
 
 def ls(
     kind: Annotated[
         str,
-        typer.Argument(help=f"One of: {', '.join(REGISTRIES)}; or {CUTS}, with a trunk.", show_default=False),
+        typer.Argument(
+            help=f"One of: {', '.join(REGISTRIES)}; {MODELS}; or {CUTS}, with a trunk.", show_default=False
+        ),
     ],
     trunk: Annotated[
         str | None, typer.Argument(help="Trunk for cuts, such as timm:resnet50.", show_default=False)
@@ -46,10 +48,10 @@ def ls(
     size: Annotated[int | None, typer.Option(min=1, help="Image size for cuts, in pixels.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the plug-ins of one kind, or the layers where a trunk can be cut for tail mode."""
+    """List the plug-ins of one kind, models worth a try, or the layers where a trunk can be cut."""
     from levelfield.core.registry import load_plugin_file
 
-    kinds = [*REGISTRIES, CUTS]
+    kinds = [*REGISTRIES, MODELS, CUTS]
     if kind not in kinds:
         raise UsageError(f'unknown kind "{kind}"{did_you_mean(kind, kinds)}')
     for file in plugin or []:
@@ -57,12 +59,34 @@ def ls(
     if kind == CUTS:
         _list_cuts(trunk, size, as_json=as_json)
         return
+    if kind == MODELS:
+        _list_models(as_json=as_json)
+        return
     registry = import_module(REGISTRIES[kind]).registry
     entries = [registry[name] for name in registry.names()]
     if as_json:
         print(json.dumps([_facts(entry) for entry in entries], indent=2, default=str))
         return
     _print(kind, entries)
+
+
+def _list_models(*, as_json: bool) -> None:
+    from levelfield.models.suggestions import SUGGESTIONS, where_weights_are
+
+    weights = {each.name: where_weights_are(each.name) for each in SUGGESTIONS}
+    if as_json:
+        print(json.dumps([{**asdict(each), "weights": weights[each.name]} for each in SUGGESTIONS], indent=2))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="Models worth a try: `levelfield models PHOTOS --models NAME,NAME`")
+    for column in ("machine", "model", "parameters (M)", "weights", "why"):
+        table.add_column(column, overflow="fold", justify="right" if "(M)" in column else "left")
+    for each in SUGGESTIONS:
+        table.add_row(each.machine, each.name, f"{each.parameters:.1f}", weights[each.name], each.why)
+    console = Console()
+    Console(width=None if console.is_terminal else 140).print(table)
 
 
 def _list_cuts(trunk: str | None, size: int | None, *, as_json: bool) -> None:

@@ -38,6 +38,7 @@ __all__ = [
     "loaded_entry_points",
     "loaded_plugins",
     "package_source",
+    "plugin_attribute",
     "plugin_digest_now",
 ]
 
@@ -379,6 +380,15 @@ def load_plugin_file(path: str | Path) -> str:
         raise RunError(f"plug-in file {path} fails on import: {_describe_error(error)}; fix it") from error
     module.__dict__[_DIGEST] = source.digest
     return source.digest
+
+
+def plugin_attribute(path: str | Path, name: str) -> Any:
+    """Return the object called ``name`` of a plug-in file that is loaded; raise UsageError if it has none."""
+    module = sys.modules[_plugin_module_name(Path(path).resolve())]
+    if not hasattr(module, name):
+        known = [each for each in vars(module) if not each.startswith("_")]
+        raise UsageError(f'{path} has no "{name}"{did_you_mean(name, known)}')
+    return getattr(module, name)
 
 
 _DIGEST = "__levelfield_digest__"

@@ -4,6 +4,13 @@ Nothing here loads torch.
 """
 
 from levelfield.reports._alarm_rate import quote_alarm_rate
+from levelfield.reports._choice_page import (
+    choice_table,
+    choice_text,
+    codes_table,
+    heads_table,
+    render_choice_page,
+)
 from levelfield.reports._comparison import (
     comparison_json,
     comparison_markdown,
@@ -42,6 +49,9 @@ __all__ = [
     "TableCell",
     "TableColumn",
     "TableRow",
+    "choice_table",
+    "choice_text",
+    "codes_table",
     "comparison_json",
     "comparison_markdown",
     "evaluation_caption",
@@ -51,11 +61,13 @@ __all__ = [
     "evaluation_text",
     "experiment_notes",
     "experiments_table",
+    "heads_table",
     "means_table",
     "pairs_table",
     "power_text",
     "published_comparison_tables",
     "quote_alarm_rate",
+    "render_choice_page",
     "render_evaluation_page",
     "render_report",
     "render_report_head",
