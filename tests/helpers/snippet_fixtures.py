@@ -36,6 +36,8 @@ def prepare(document: str, names: dict[str, Any]) -> None:
         names |= {"items": embeddings[1::4], "item_labels": labels[1::4]}
     if document in EXPERIMENT_FILES:
         Path(EXPERIMENT_FILES[document]).write_text(SMALL_EXPERIMENT)
+    if document == "docs/guides/choose-model.md":
+        write_photos(Path("photos"))
     if document == "docs/losses.md":
         names |= {"model": torch.nn.Linear(8, 128)}
     if document == "docs/search.md":
@@ -53,6 +55,9 @@ def prepare(document: str, names: dict[str, Any]) -> None:
 EXPERIMENT_FILES = {"README.md": "my-comparison.yaml", "docs/api.md": "experiment.yaml"}
 # Documents whose Python blocks read the records of an experiment of this name.
 RECORDS = {"docs/start.md": "first", "docs/guides/pandas-and-optuna.md": "mine"}
+
+
+PHOTO_GUIDES = ("own-photos", "search-your-photos", "choose-model")
 
 
 def write_photos(folder: Path) -> None:
@@ -102,6 +107,34 @@ def write_embeddings_of_models() -> None:
         np.savez(f"{name}.npz", embeddings=embeddings, labels=labels, paths=paths)
 
 
+def write_two_models() -> None:
+    """Write embeddings of the same items by two models."""
+    import numpy as np
+
+    generator = np.random.default_rng(0)
+    for name in ("a", "b"):
+        vectors = generator.normal(size=(40, 8)) + np.arange(40)[:, None] // 4
+        np.savez(f"{name}.npz", embeddings=vectors, labels=np.arange(40) // 4)
+
+
+def write_submissions() -> None:
+    """Write solution files of the landmark challenge, and submissions."""
+    queries = [f"q{number}" for number in range(20)]
+    listed = {query: " ".join(f"{query}x{k}" for k in range(4)) for query in queries}
+    files = {
+        "retrieval_solution_v2.1": ("id,images,Usage", [f"{q},{own},Public" for q, own in listed.items()]),
+        "mine": ("id,images", [f"{q},{own}" for q, own in listed.items()]),
+        "theirs": ("id,images", [f"{q},other{n % 3} {own}" for n, (q, own) in enumerate(listed.items())]),
+        "recognition_solution_v2.1": (
+            "id,landmarks,Usage",
+            [f"{q},{n},Private" for n, q in enumerate(queries)],
+        ),
+        "answers": ("id,landmarks", [f"{q},{n % 15} 0.{n:02}" for n, q in enumerate(queries)]),
+    }
+    for name, (head, lines) in files.items():
+        Path(f"{name}.csv").write_text("\n".join([head, *lines]) + "\n")
+
+
 def write_records() -> None:
     """Write the records of one experiment."""
     from tests.helpers.made_experiments import written
@@ -111,6 +144,8 @@ def write_records() -> None:
 
 # Documents whose commands read the files that one function writes.
 WRITERS = {
+    "README.md": write_two_models,
+    "docs/guides/landmarks.md": write_submissions,
     "docs/guides/new-model.md": write_embeddings_of_models,
     "docs/guides/pandas-and-optuna.md": write_records,
 }
@@ -123,7 +158,7 @@ def prepare_directory(document: str, small: Callable[[list[str]], list[str]]) ->
     from levelfield.cli._app import run_app
     from tests.helpers.made_experiments import written
 
-    if document in ("README.md", "docs/guides/own-photos.md", "docs/guides/search-your-photos.md"):
+    if document in ("README.md", *(f"docs/guides/{name}.md" for name in PHOTO_GUIDES)):
         write_photos(Path("photos"))
     if document in WRITERS:
         WRITERS[document]()
