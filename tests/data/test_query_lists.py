@@ -161,7 +161,7 @@ def own(folder: Path, content: Any, name: str = "lists.json") -> Path:
 
 
 def test_own_lists_as_json_and_csv(tmp_path: Path) -> None:
-    queries = [
+    queries: list[dict[str, Any]] = [
         {"image": "a.png", "relevant": ["b.png"], "ignored": ["c.png"], "group": "g"},
         {"image": "b.png", "relevant": ["c.png", "d.png"], "box": [0, 0, 5, 5]},
     ]

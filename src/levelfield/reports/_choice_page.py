@@ -85,7 +85,7 @@ def heads_table(choice: ModelChoice) -> Table | None:
     if not choice.heads:
         return None
     info = choice.comparison.metric_info
-    rows = [
+    rows: list[list[str | TableCell]] = [
         [
             name,
             TableCell(info.shown(head.pretrained), value=head.pretrained),

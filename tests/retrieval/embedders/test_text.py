@@ -21,7 +21,7 @@ from levelfield.retrieval.index import add_images, images_from_folder, open_or_c
 
 WORDS = ("<pad>", "</s>", "a", "red", "bird", "on", "branch", "<end>")
 WIDTH, SIZE, CONTEXT = 32, 16, 6
-OPTIONS = {"embed_dim": WIDTH, "depth": 1, "num_heads": 2, "img_size": 32}
+OPTIONS: dict[str, Any] = {"embed_dim": WIDTH, "depth": 1, "num_heads": 2, "img_size": 32}
 TRUNKS = {"clip": "vit_base_patch16_clip_quickgelu_224", "siglip": "vit_base_patch16_siglip_224"}
 # The reverse of what timm does with the names of CLIP's image tower.
 NAMES = (("patch_embed.proj", "conv1"), ("norm_pre", "ln_pre"), ("blocks.", "transformer.resblocks."))
@@ -74,7 +74,7 @@ def visual(kind: str) -> tuple[dict[str, torch.Tensor], Any]:
         torch.nn.init.normal_(parameter, std=0.2)
     if kind == "siglip":
         return {f"visual.trunk.{key}": value.clone() for key, value in network.state_dict().items()}, network
-    network.head.bias.data.zero_()
+    torch.nn.init.zeros_(network.get_parameter("head.bias"))
     state = {}
     for given, value in network.state_dict().items():
         if given == "head.bias":

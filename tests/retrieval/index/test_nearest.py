@@ -76,7 +76,8 @@ def test_ties_are_in_row_order_with_and_without_faiss(
     # Small whole numbers, so that every product is exact and the order of a sort is the only right answer.
     random = np.random.default_rng(0)
     made = random.integers(-3, 4, size=(2500, 8) if kind == "distinct" else (40, 8)).astype(np.float32)
-    values = {"distinct": made, "equal rows": np.tile(made, (60, 1)), "one point": np.ones((2400, 8))}[kind]
+    one_point = np.ones((2400, 8), np.float32)
+    values = {"distinct": made, "equal rows": np.tile(made, (60, 1)), "one point": one_point}[kind]
     vectors = Vectors(tmp_path, size=8, count=0, shard_rows=1700)
     vectors.append(values)
     queries = random.integers(-3, 4, size=(30, 8)).astype(np.float32)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from levelfield.analysis import FULL, ModelChoice, ModelCost, ModelScores, compare_models, score_codes
 from levelfield.api.choice._embed import embed_dataset, measure_cost
@@ -174,7 +175,8 @@ class _Scoring:
         return score_dataset(embeddings, self.images.test, metrics=tuple(metrics), per_query=True)
 
     def _score_codes(self, test: Tensor, fitted: Tensor | None, scores: Scores) -> Any:
-        values = {FULL: {self.metric: scores.per_query[self.metric]}}
+        full = {self.metric: scores.per_query[self.metric]}
+        values: dict[str, Mapping[str, npt.NDArray[np.float64]]] = {FULL: full}
         sizes = {FULL: 4 * test.shape[1]}
         for code in fit_codes(test if fitted is None else fitted, pca=fitted is not None):
             values[code.name] = self._score(code.apply(test), [self.metric]).per_query

@@ -85,7 +85,7 @@ class TextTower(nn.Module):
         mask = None
         if self.shape.causal:
             mask = torch.full((length, length), -torch.inf, device=tokens.device).triu(1)
-        for block in self.transformer.resblocks.children():
+        for block in self.transformer.get_submodule("resblocks").children():
             values = block(values, mask)
         values = self.ln_final(values)
         # CLIP ends a text with the token of the highest number; SigLIP reads the last place.
