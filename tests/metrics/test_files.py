@@ -144,3 +144,27 @@ def test_missing_labels_are_asked_for(tmp_path):
     result = run(tmp_path / "alone.npy")
     assert isinstance(result.exception, UsageError)
     assert "--labels" in str(result.exception)
+
+
+def test_texts_that_are_no_csv_are_named(tmp_path):
+    (tmp_path / "latin.csv").write_bytes(b"x,label\n1,caf\xe9\n")
+    (tmp_path / "long.csv").write_text("x,label\n" + "9" * 200_000 + ",a\n")
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
+    assert "save it as CSV in UTF-8" in refused(tmp_path / "latin.csv")
+    assert "field larger than" in refused(tmp_path / "long.csv")
+    with pytest.raises(UsageError, match="save it in UTF-8"):
+        read_labels(tmp_path / "latin.txt")
+
+
+def test_number_types_that_numpy_or_torch_lack(tmp_path):
+    torch = pytest.importorskip("torch")
+    from safetensors.torch import save_file as save_tensors
+
+    labels = torch.tensor(LABELS)
+    for kind in (torch.bfloat16, torch.float8_e4m3fn, torch.float16):
+        rows = torch.tensor(ROWS).to(kind)
+        save_tensors({"embeddings": rows, "labels": labels}, tmp_path / "rows.safetensors")
+        found = read_embeddings(tmp_path / "rows.safetensors")
+        assert np.array_equal(found.embeddings.astype(np.float32), rows.float().numpy())
+    np.savez(tmp_path / "rows.npz", embeddings=ROWS.astype(np.longdouble), labels=LABELS)
+    assert read_embeddings(tmp_path / "rows.npz").embeddings.dtype == np.float64

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import levelfield as lf
 from levelfield.api import verify_notes
 from levelfield.cli._app import run_app
 from levelfield.core.errors import UsageError
-from levelfield.records import EVENT_DEPARTED, EVENT_PLAN, Store
+from levelfield.records import EVENT_DEPARTED, EVENT_PLAN, Store, read_preregistration
 
 pytestmark = pytest.mark.slow  # experiments, end to end
 
@@ -41,6 +42,7 @@ def test_a_run_as_planned_is_named_in_ledger_report_and_notes(
     assert run_app(["preregister", str(experiment_file), "-o", str(plan)]) == 0
     said = capsys.readouterr().out
     digest = said.split("digest ")[1].split()[0]
+    assert len(digest) == 64  # of 16 digits, two plans could be made to have one digest
     assert "1 methods, 1 searches, 1 trials, 2 folds, 2 reruns, seed 0" in said
     assert run_app(["run", str(experiment_file), "--out", str(out), "--plan", str(plan), "--quiet"]) == 0
     assert f"Preregistered with plan {digest}." in capsys.readouterr().out
@@ -173,3 +175,18 @@ def test_a_cache_that_cannot_be_written_stops_nothing(
     (tmp_path / "file").write_text("not a directory")
     monkeypatch.setattr("levelfield.records._openings.log_file", lambda data: tmp_path / "file" / "log.jsonl")
     assert lf.run(quick, tmp_path / "runs").report.exists()
+
+
+def test_a_plan_with_the_short_digest_of_earlier_versions_is_read(
+    experiment_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = tmp_path / "plan.json"
+    assert run_app(["preregister", str(experiment_file), "-o", str(plan)]) == 0
+    values = json.loads(plan.read_text())
+    for digits in (16, 64):
+        plan.write_text(json.dumps(values | {"digest": values["digest"][:digits]}))
+        assert read_preregistration(plan).seed == 0
+    for wrong in ("", values["digest"][:8], "0" * 16):
+        plan.write_text(json.dumps(values | {"digest": wrong}))
+        with pytest.raises(UsageError, match="its digest does not fit"):
+            read_preregistration(plan)

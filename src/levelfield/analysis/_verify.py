@@ -14,6 +14,7 @@ import numpy as np
 
 from levelfield.analysis._confirmation import read_confirmation
 from levelfield.analysis._results import Comparison, MethodResult, Repeat, read_comparison
+from levelfield.analysis._verify_curves import check_curves
 from levelfield.analysis._verify_dropped import check_dropped_results
 from levelfield.analysis._verify_gaps import find_unchecked
 from levelfield.analysis._verify_identity import check_identities
@@ -66,6 +67,7 @@ def verify(root: str | Path) -> list[str]:
         *(problem for result in comparison.results for problem in check_rerun_files(store, root, result)),
         *check_identities(store, comparison),
         *check_query_classes(root, comparison),
+        *check_curves(store, comparison),
         *check_dropped_results(store, comparison),
         *_check_plugins(store, comparison),
     ]

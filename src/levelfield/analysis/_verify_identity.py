@@ -14,7 +14,7 @@ from typing import Any
 from levelfield.analysis._results import Comparison, MethodResult, Repeat
 from levelfield.analysis._verify_numbers import same_number
 from levelfield.core.seeds import run_seed
-from levelfield.records import Rerun, RunSpec, Search, Store, Trial
+from levelfield.records import Rerun, RunResult, RunSpec, Search, Store, Trial
 
 
 def check_identities(store: Store, comparison: Comparison) -> Iterator[str]:
@@ -91,6 +91,15 @@ def _check_rerun(store: Store, repeat: Repeat, number: int, method: str, folds: 
     known = [result.best_epoch for result in results if result is not None]
     if len(known) == len(rerun.runs) and list(rerun.best_epochs) != known:
         yield f"{name} has other best epochs than its runs"
+    if rerun.failed is None and rerun.collapse != _first_collapse(results, rerun.collapse):
+        yield f"{name} hides or invents a collapse: its runs say otherwise"
+
+
+def _first_collapse(results: Sequence[RunResult | None], stated: str) -> str:
+    """Return the diagnosis that the runs give; the stated one if some runs are not on record."""
+    if not results or None in results:
+        return stated
+    return next((result.collapse for result in results if result is not None and result.collapse), "")
 
 
 def _compare(expected: Sequence[str], recorded: Sequence[str], name: str) -> Iterator[str]:

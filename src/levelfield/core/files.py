@@ -10,7 +10,6 @@ import errno
 import hashlib
 import json
 import logging
-import math
 import os
 import stat
 import threading
@@ -22,12 +21,12 @@ from typing import Any
 
 from levelfield.core.errors import RunError
 from levelfield.core.processes import Watchdog
+from levelfield.core.strict_json import parse_json
 
 # End mark of a line whose writer was killed; it distinguishes torn lines from damage. No JSON text ends like
 # this.
 TORN_MARK = " #torn"
 MAX_BYTES = 256 * 1024 * 1024  # of a JSON file; the largest of a real experiment has a few megabytes
-MAX_DIGITS = 100  # of a whole number in a JSON file
 REMEDY = "make room or choose another --out"
 READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
 
@@ -129,7 +128,7 @@ def write_json(path: Path, value: Any, *, remedy: str = REMEDY) -> None:
 def read_json(path: Path, *, max_bytes: int | None = None) -> Any:
     """Return the content of a JSON file; raise RunError if it is missing, damaged or too large."""
     try:
-        return _parse_json(_read_bounded(path, max_bytes or MAX_BYTES))
+        return parse_json(_read_bounded(path, max_bytes or MAX_BYTES))
     except RecursionError as error:
         raise RunError(f"{path} is damaged (nested too deeply); restore that file") from error
     except OSError as error:
@@ -307,31 +306,9 @@ def _ends_with_newline(descriptor: int) -> bool:
     return os.read(descriptor, 1) == b"\n"
 
 
-def _parse_json(text: str) -> Any:
-    """Return the value of a JSON text; numbers that we never write (NaN, infinite, huge) raise ValueError."""
-    return json.loads(text, parse_constant=_refuse_number, parse_float=_parse_float, parse_int=_parse_int)
-
-
-def _refuse_number(text: str) -> None:
-    raise ValueError(f"{text[:20]} is not a number that a record holds")
-
-
-def _parse_float(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        _refuse_number(text)
-    return value
-
-
-def _parse_int(text: str) -> int:
-    if len(text) > MAX_DIGITS:
-        _refuse_number(text)
-    return int(text)
-
-
 def _parse_line(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
-        value = _parse_json(line)
+        value = parse_json(line)
         if not isinstance(value, dict):
             raise ValueError("not a JSON object")
     except (ValueError, RecursionError) as error:

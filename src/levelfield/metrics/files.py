@@ -92,7 +92,10 @@ def read_labels(path: str | Path) -> Array:
         if column is None:
             raise UsageError(f'{file} has no column "label"; rename the column of labels')
         return np.array([row[column] for row in rows])
-    return np.array(file.read_text(encoding="utf-8").splitlines())
+    try:
+        return np.array(file.read_text(encoding="utf-8").splitlines())
+    except ValueError as error:
+        raise UsageError(f"{file} cannot be read: {error}; save it in UTF-8") from error
 
 
 def _existing(path: str | Path) -> Path:
@@ -148,23 +151,38 @@ def _read_safetensors(file: Path) -> EmbeddingFile:
     from safetensors import SafetensorError, safe_open
 
     try:
-        with safe_open(file, framework="np") as tensors:
+        with safe_open(file, framework="pt") as tensors:
             names = list(tensors.keys())
-            return _from_names(file, {name: tensors.get_tensor(name) for name in names}, names)
+            return _from_names(file, {name: _as_numpy(tensors.get_tensor(name)) for name in names}, names)
     except SafetensorError as error:
         raise UsageError(f"{file} is not a safetensors file: {error}; export it again") from error
+
+
+def _as_numpy(tensor: Any) -> Array:
+    """Return a tensor as an array; NumPy has no bfloat16 and no 8-bit floats."""
+    import torch
+
+    known = tensor.dtype == torch.float16 or not tensor.is_floating_point() or tensor.dtype.itemsize > 2
+    found: Array = (tensor if known else tensor.float()).numpy()
+    return found
 
 
 def _from_names(file: Path, arrays: Any, names: list[str]) -> EmbeddingFile:
     if "embeddings" not in names:
         raise UsageError(f'{file} holds {", ".join(names) or "nothing"}; save the embeddings as "embeddings"')
     ids = next((arrays[name] for name in ID_COLUMNS if name in names), None)
-    return EmbeddingFile(arrays["embeddings"], arrays["labels"] if "labels" in names else None, ids)
+    embeddings = arrays["embeddings"]
+    if embeddings.dtype.kind == "f" and embeddings.dtype.itemsize > 8:  # PyTorch has no longer floats
+        embeddings = embeddings.astype(np.float64)
+    return EmbeddingFile(embeddings, arrays["labels"] if "labels" in names else None, ids)
 
 
 def _csv_rows(file: Path) -> tuple[list[str], list[list[str]]]:
-    with file.open(newline="", encoding="utf-8") as lines:
-        rows = [row for row in csv.reader(lines) if row]
+    try:
+        with file.open(newline="", encoding="utf-8") as lines:
+            rows = [row for row in csv.reader(lines) if row]
+    except (ValueError, csv.Error) as error:  # ValueError: not UTF-8
+        raise UsageError(f"{file} cannot be read: {error}; save it as CSV in UTF-8") from error
     if len(rows) < 2:
         raise UsageError(f"{file} holds no rows; it needs a header and one row per sample")
     wrong = next((n for n, row in enumerate(rows, start=1) if len(row) != len(rows[0])), None)

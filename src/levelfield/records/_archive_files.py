@@ -22,6 +22,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from safetensors import SafetensorError, safe_open
 
 from levelfield.core.errors import RunError
+from levelfield.core.strict_json import unique_names
 from levelfield.records._models import Record, RecordName
 from levelfield.records._parse import parse_record
 from levelfield.records._record_files import (
@@ -244,7 +245,7 @@ def _array_prefix(name: str) -> str:
 
 def _read_manifest(file: Path) -> ArchiveManifest:
     try:
-        value = json.loads(read_bounded(file))
+        value = json.loads(read_bounded(file), object_pairs_hook=unique_names)
         version = value["archive_version"]
     except (ValueError, RecursionError, TypeError, KeyError) as error:
         _damaged(file, error)
@@ -258,7 +259,7 @@ def _read_manifest(file: Path) -> ArchiveManifest:
 
 def _parse_line(line: bytes, kind: Kind) -> tuple[str, Any]:
     """Return the name and the content of the record in a line; raise ValueError if it is not one."""
-    value = json.loads(line, parse_constant=_refuse_constant)
+    value = json.loads(line, parse_constant=_refuse_constant, object_pairs_hook=unique_names)
     if not isinstance(value, dict) or value.keys() != {"file", "record"}:
         raise ValueError("not an object with file and record")
     name, record = value["file"], value["record"]

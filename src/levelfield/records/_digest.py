@@ -7,6 +7,20 @@ import json
 from typing import Any
 
 
+def long_digest(value: Any) -> str:
+    """Return all 64 hexadecimal digits of the digest of a JSON value.
+
+    Two values with the same first 16 digits can be made on purpose, with some hours of computing. Use all
+    digits where somebody could gain from that.
+
+    Example:
+        >>> long_digest({"a": 1}).startswith(digest({"a": 1})), len(long_digest({"a": 1}))
+        (True, 64)
+    """
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def digest(value: Any) -> str:
     """Return 16 hexadecimal digits that depend on a JSON value, but not on the order of its keys.
 
@@ -14,5 +28,4 @@ def digest(value: Any) -> str:
         >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
         True
     """
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return long_digest(value)[:16]

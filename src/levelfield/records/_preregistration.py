@@ -14,10 +14,11 @@ from pydantic import Field
 from levelfield.config import Experiment
 from levelfield.core import files
 from levelfield.core.errors import RunError, UsageError
-from levelfield.records._digest import digest
+from levelfield.records._digest import long_digest
 from levelfield.records._models import Record, dump_experiment
 from levelfield.records._parse import read_record
 
+OLD_DIGITS = 16  # of the digests of plans before version 0.2
 # Settings that no score depends on.
 FREE_SETTINGS = ("name", "preset", "confirm.gallery")
 
@@ -56,8 +57,8 @@ class Preregistration(Record):
     digest: str = ""
 
     def compute_digest(self) -> str:
-        """Return the digest of the plan's content."""
-        return digest(self.model_dump(mode="json", exclude={"digest"}))
+        """Return the digest of the plan's content: 64 digits, so that no second plan can fit it."""
+        return long_digest(self.model_dump(mode="json", exclude={"digest"}))
 
     def sign(self) -> Preregistration:
         """Return the plan with its digest."""
@@ -97,7 +98,8 @@ def read_preregistration(file: Path) -> Preregistration:
         raise UsageError(
             f"{reason}; restore the plan, or write a new one with `levelfield preregister`"
         ) from error
-    if plan.digest != plan.compute_digest():
+    known = (OLD_DIGITS, len(plan.compute_digest()))
+    if len(plan.digest) not in known or not plan.compute_digest().startswith(plan.digest):
         raise UsageError(f"plan {file} was changed after it was written: its digest does not fit; restore it")
     return plan
 

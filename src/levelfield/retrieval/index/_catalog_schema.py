@@ -34,13 +34,12 @@ create index if not exists metadata_by_number on metadata (key, number);
 def check_plain(database: sqlite3.Connection, path: Path) -> None:
     """Raise RunError for views, triggers and computed columns: reading one may never end."""
     odd = (
-        "select 1 from sqlite_master where type not in ('table', 'index') or sql like 'create virtual%' "
-        "limit 1"
+        "select 1 from sqlite_master "
+        "where type not in ('table', 'index') or sql like 'create virtual%' limit 1"
     )
-    hidden = "select 1 from pragma_table_xinfo(?) where hidden <> 0 limit 1"
-    if database.execute(odd).fetchone() or any(
-        database.execute(hidden, (table,)).fetchone() for table in ("items", "metadata")
-    ):
+    computed = "select 1 from pragma_table_xinfo(?) where hidden <> 0 limit 1"
+    found = [database.execute(odd), *(database.execute(computed, (t,)) for t in ("items", "metadata"))]
+    if any(rows.fetchone() for rows in found):
         database.close()
         raise RunError(
             f"{path} holds views, triggers or computed columns, which no index has; it was changed, so "
