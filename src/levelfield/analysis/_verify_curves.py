@@ -5,29 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from levelfield.analysis._results import Comparison
-from levelfield.records import EpochLine, RunDirectory, RunResult, Store
+from levelfield.records import EpochLine, RunResult, Store
 
 
 def check_curves(store: Store, comparison: Comparison) -> Iterator[str]:
-    """Yield a sentence for each run whose result contradicts its learning curve; archives have no curves."""
-    metric, longest = comparison.experiment.training.metric, comparison.experiment.training.max_epochs
-    info = comparison.metric_infos.get(metric)
+    """Yield a sentence for each run whose result contradicts its learning curve or its length.
+
+    Archives have no curves. The direction of a metric that only an earlier revision used is unknown (0).
+    """
+    longest = comparison.experiment.training.max_epochs
     for run in store.runs():
         result = run.result()
-        if result is not None and result.status == "complete":
-            known = longest if result.last_epoch <= longest else run.spec().training.max_epochs
-            yield from _check_run(run, result, known, metric, 1 if info is None else info.sign)
-
-
-def _check_run(run: RunDirectory, result: RunResult, longest: int, metric: str, sign: int) -> Iterator[str]:
-    log = run.log()
-    if not result.best_epoch <= result.last_epoch <= longest:
-        yield (
-            f"run {run.path.name} states {result.last_epoch} epochs, the best of them {result.best_epoch}, "
-            f"of at most {longest}"
-        )
-    if log and not _fits(result, log, metric, sign):
-        yield f"the learning curve of run {run.path.name} contradicts its result: one of them was edited"
+        if result is None or result.status != "complete":
+            continue
+        # a run of an earlier revision may be longer
+        known = longest if result.last_epoch <= longest else run.spec().training.max_epochs
+        if not result.best_epoch <= result.last_epoch <= known:
+            yield (
+                f"run {run.path.name} states {result.last_epoch} epochs, the best of them "
+                f"{result.best_epoch}, of at most {known}"
+            )
+        log = run.log()
+        if not log:
+            continue
+        metric = run.spec().metric.name
+        info = comparison.metric_infos.get(metric)
+        if not _fits(result, log, metric, 0 if info is None else info.sign):
+            yield f"the learning curve of run {run.path.name} contradicts its result: one of them was edited"
 
 
 def _fits(result: RunResult, log: list[EpochLine], metric: str, sign: int) -> bool:
