@@ -64,7 +64,7 @@ class TimedInputs(FeatureInputs):
             self.asked.append(now())
 
 
-def seconds_of_steps(method: str, store: FeatureStore, *, steps: int) -> npt.NDArray[np.float64]:
+def seconds_of_steps(spec: RunSpec, store: FeatureStore) -> npt.NDArray[np.float64]:
     """Return the seconds of each step of one run, from one batch to the next."""
     labels = np.arange(SAMPLES, dtype=np.int64) % CLASSES
     rows = np.arange(SAMPLES, dtype=np.int64)
@@ -72,7 +72,7 @@ def seconds_of_steps(method: str, store: FeatureStore, *, steps: int) -> npt.NDA
     embedder = models.create_embedder(trunk=models.create_trunk("mlp", width=WIDTH), size=128)
     with tempfile.TemporaryDirectory() as folder:
         data = FoldData(inputs, labels, train=rows, validation=rows[::CLASSES])
-        train_run(spec_of(method, steps), data, embedder, RunDirectory(Path(folder)))
+        train_run(spec, data, embedder, RunDirectory(Path(folder)))
     return np.diff(inputs.asked)
 
 
@@ -89,7 +89,7 @@ def main() -> int:
         torch.rand(SAMPLES, WIDTH, generator=torch.Generator().manual_seed(0)).numpy().tofile(file)
         store = FeatureStore(file, FeatureShape(views=1, rows=SAMPLES, item=(WIDTH,)))
         for method in ("contrastive", "multi_similarity"):
-            runs = [seconds_of_steps(method, store, steps=options.steps) for _ in range(options.rounds)]
+            runs = [seconds_of_steps(spec_of(method, options.steps), store) for _ in range(options.rounds)]
             best = WINDOW / min(np.convolve(run, np.ones(WINDOW), "valid").min() for run in runs)
             median = 1 / np.median(np.concatenate(runs))
             print(

@@ -1,27 +1,32 @@
-"""Numbers of docs/reality-check.md, all read from the records of the reality check."""
+"""Arenas of the reality check: finished experiments in results/, and what a page says of one of them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from statistics import fmean, median, stdev
+from statistics import fmean, median
 
-from levelfield import losses, methods
-from levelfield.analysis import Analysis, Confirmation, analyze, compare_methods, published
-from levelfield.records import SearchLuck, Selection, Store
-from levelfield.stats import Agreement, JudgedPair, Judgment, rank_agreement
-from levelfield.studies.search_luck import compute_search_luck
+from levelfield.analysis import Analysis, analyze
+from levelfield.records import Selection, Store
+from levelfield.reports import result_warnings
+from levelfield.stats import JudgedPair, Judgment
 
-DATASETS = {"cub200": "CUB-200-2011", "cars196": "Cars196"}
-MODES = {"frozen": "frozen trunk", "tail": "upper layers trained"}
+DATASETS = {"cub200": "CUB-200-2011", "cars196": "Cars196", "flowers102": "Flowers-102", "glyphs": "Glyphs"}
+MODES = {"frozen": "frozen network", "tail": "upper layers trained", "finetune": "all layers trained"}
 EVIDENT = ("better", "worse")
+NAME = re.compile(rf"(?P<data>[a-z0-9_]+)-(?P<mode>{'|'.join(MODES)})(?:-(?P<variant>[a-z0-9-]+))?")
 
 
 @dataclass(frozen=True)
 class Arena:
-    """One experiment of the reality check, judged by its selection metric."""
+    """One experiment of the reality check, judged by its selection metric.
+
+    Its directory is named DATASET-MODE, or DATASET-MODE-VARIANT if one part of the protocol differs.
+    """
 
     analysis: Analysis
 
@@ -33,18 +38,29 @@ class Arena:
     @property
     def dataset(self) -> str:
         """Display name of the dataset."""
-        name = self.analysis.comparison.experiment.dataset.name
-        return DATASETS.get(name, name)
+        data = _parts(self.name)["data"]
+        return DATASETS.get(data, data)
 
     @property
     def mode(self) -> str:
-        """Trunk mode: "frozen" or "tail"."""
-        return self.analysis.comparison.experiment.trunk.mode
+        """Part of the network that is trained: "frozen", "tail" or "finetune"."""
+        return str(_parts(self.name)["mode"])
+
+    @property
+    def variant(self) -> str:
+        """Name of the variant; empty for a main arena."""
+        return _parts(self.name)["variant"] or ""
 
     @property
     def title(self) -> str:
-        """Dataset and mode, for headings."""
-        return f"{self.dataset}, {MODES.get(self.mode, self.mode)}"
+        """Dataset, mode and variant, for headings."""
+        main = f"{self.dataset}, {MODES[self.mode]}"
+        return f"{main} ({self.variant})" if self.variant else main
+
+    @property
+    def trunk(self) -> str:
+        """Name of the trunk, without its source."""
+        return self.analysis.comparison.experiment.trunk.name.rpartition(":")[2]
 
     @property
     def judgment(self) -> Judgment:
@@ -56,10 +72,20 @@ class Arena:
         """Name of the baseline."""
         return self.analysis.comparison.baseline
 
+    @cached_property
+    def means(self) -> dict[str, float]:
+        """Mean score of each method, the baseline included, best first."""
+        return self.analysis.means
+
     @property
     def methods(self) -> list[str]:
         """Trained methods, best mean first."""
-        return [method for method in self.analysis.means if method != self.baseline]
+        return [method for method in self.means if method != self.baseline]
+
+    @cached_property
+    def gains(self) -> dict[str, float]:
+        """Gain of each trained method over the baseline, in points, best first."""
+        return {method: 100 * (self.means[method] - self.means[self.baseline]) for method in self.methods}
 
     @property
     def pairs(self) -> list[JudgedPair]:
@@ -70,10 +96,10 @@ class Arena:
         """Return the number of pairs with one of these verdicts."""
         return sum(pair.verdict in verdicts for pair in self.pairs)
 
-    @property
+    @cached_property
     def told_apart(self) -> set[tuple[str, str]]:
         """Pairs that differ, the better method first."""
-        return {_directed(pair) for pair in self.pairs if pair.verdict in EVIDENT}
+        return {directed(pair) for pair in self.pairs if pair.verdict in EVIDENT}
 
     @property
     def leaders(self) -> list[str]:
@@ -84,8 +110,13 @@ class Arena:
     @property
     def spread(self) -> float:
         """Difference between the best and the worst mean, in points."""
-        means = [self.analysis.means[method] for method in self.methods]
-        return 100 * (max(means) - min(means))
+        return max(self.gains.values()) - min(self.gains.values())
+
+    @property
+    def half_width(self) -> float:
+        """Median half-width of the intervals of all differences, in points."""
+        widths = [50 * (pair.high - pair.low) for pair in self.pairs if math.isfinite(pair.high - pair.low)]
+        return median(widths) if widths else math.nan
 
     def above_baseline(self, metric: str = "map_at_r", setting: str = "concatenated") -> list[str]:
         """Return the methods that were found better than the pretrained features."""
@@ -95,10 +126,6 @@ class Arena:
     def behind_best(self, method: str) -> JudgedPair:
         """Return the pair of the best mean and a method; its interval holds for all pairs together."""
         return _from(self.judgment, self.methods[0], method)
-
-    def at_most_behind(self, method: str) -> float:
-        """Return the upper bound of a method's distance to the best mean, in points; holds for all pairs."""
-        return 0.0 if method == self.methods[0] else 100 * self.behind_best(method).high
 
     @property
     def steps(self) -> int:
@@ -113,7 +140,15 @@ class Arena:
         optimizer = self.analysis.comparison.experiment.optimizer
         if optimizer.lr_classification in (None, optimizer.lr):
             return f"{optimizer.lr:g}"
-        return f"{optimizer.lr:g}, classification losses at {optimizer.lr_classification:g}"
+        return f"{optimizer.lr:g}, classification losses {optimizer.lr_classification:g}"
+
+    @property
+    def budget(self) -> str:
+        """Searches, trials and reruns, such as ``10 x 20, 2``."""
+        experiment = self.analysis.comparison.experiment
+        if not self.selections:
+            return f"no search, {experiment.confirm.reruns}"
+        return f"{experiment.search.repeats} x {experiment.search.trials}, {experiment.confirm.reruns}"
 
     @property
     def unfinished(self) -> list[float]:
@@ -126,16 +161,40 @@ class Arena:
         return found
 
     @property
+    def shortfalls(self) -> list[str]:
+        """Weaknesses of this arena's own procedure, one sentence each; empty for a sound one."""
+        found = result_warnings(self.analysis.comparison)
+        if self.analysis.comparison.experiment.confirm.reruns < 2:
+            found.append("One rerun per selection does not show the luck of the seeds.")
+        if fmean(self.unfinished) > 0.5:
+            found.append(
+                f"{fmean(self.unfinished):.0%} of the models were best at the last measurement: "
+                "more steps may have helped."
+            )
+        return found
+
+    @property
+    def hours(self) -> float:
+        """Hours of training on record, over all runs."""
+        runs = Store(self.analysis.root).runs()
+        return sum(p.seconds for run in runs if (p := run.provenance()) is not None) / 3600
+
+    @property
     def commit(self) -> str:
         """Commit that opened the test set."""
         return Store(self.analysis.root).ledger()[0].commit or "the tagged commit"
+
+    @property
+    def digest(self) -> str:
+        """Digest of the ledger's last line, which all records follow from."""
+        return Store(self.analysis.root).ledger()[-1].line_id
 
     @property
     def reopened(self) -> int:
         """Number of openings of the test set that followed an interruption, by the ledger."""
         return sum(line.event.startswith("reopened") for line in Store(self.analysis.root).ledger())
 
-    @property
+    @cached_property
     def selections(self) -> list[Selection]:
         """Selected hyperparameters, one selection per search."""
         found = Store(self.analysis.root).selections().values()
@@ -151,28 +210,11 @@ class Arena:
         results = {result.method: result for result in self.analysis.comparison.trained}
         return {method: results[method].seed_interval(setting, metric).mean for method in self.methods}
 
-    def luck(self) -> list[SearchLuck]:
-        """Compare the searches of each method with each other, as if they were methods."""
-        comparison = self.analysis.comparison
-        return [
-            compute_search_luck(self.analysis.root, comparison, result)
-            for result in comparison.trained
-            if len(result.repeats) > 1
-        ]
 
-    def one_search(self, number: int) -> Judgment | None:
-        """Return the verdicts of a comparison that uses only this search of every method."""
-        found = {}
-        for method, confirmation in self.analysis.confirmations.items():
-            own = {key: rerun for key, rerun in confirmation.reruns.items() if key[0] == number}
-            if confirmation.fixed:
-                found[method] = confirmation
-            elif own:
-                found[method] = Confirmation(
-                    {(0, rerun): record for (_, rerun), record in own.items()},
-                    {(0, r): path for (s, r), path in confirmation.arrays.items() if s == number},
-                )
-        return compare_methods(found, self.analysis.setting, self.analysis.metric_info)
+def _parts(name: str) -> dict[str, str]:
+    found = NAME.fullmatch(name)
+    assert found is not None, f"{name} is not an arena"
+    return found.groupdict()
 
 
 def _at_an_end(store: Store, selection: Selection) -> bool:
@@ -190,145 +232,32 @@ def _at_an_end(store: Store, selection: Selection) -> bool:
     return False
 
 
-def below(arena: Arena, others: Iterable[Arena]) -> list[str]:
-    """Return the methods whose mean is higher in another arena on the same dataset."""
-    rivals = [other.analysis.means for other in others if other.dataset == arena.dataset]
-    means = arena.analysis.means
-    return [m for m in arena.methods if any(means[m] < rival.get(m, means[m]) for rival in rivals)]
-
-
-@dataclass(frozen=True)
-class LuckOfSearch:
-    """Luck in the search of an arena.
-
-    Attributes:
-        between_methods: Standard deviation of the methods' means, in points.
-        between_searches: Standard deviation of the searches of one method, pooled over methods.
-        usual_between: The same for the median method; few methods cause most of the pooled value.
-        within_searches: Standard deviation of the reruns of one search.
-        false_alarms: Pairs of searches of one method that are judged different.
-        pairs: Number of pairs of searches of one method.
-        single: Per search, number of pairs of methods that differ by this search alone.
-        unconfirmed: Per search, number of these pairs that do not differ by all searches together.
-        opposite: Pairs that two searches call different in opposite directions.
-    """
-
-    between_methods: float
-    between_searches: float
-    usual_between: float
-    within_searches: float
-    false_alarms: int
-    pairs: int
-    single: tuple[int, ...]
-    unconfirmed: tuple[int, ...]
-    opposite: int
-
-
-def luck_of_search(arena: Arena) -> LuckOfSearch | None:
-    """Return the luck in the search; None for an arena with one search per method."""
-    luck = arena.luck()
-    if not luck:
-        return None
-    confirmed = arena.told_apart
-    called: list[set[tuple[str, str]]] = []
-    for number in range(arena.analysis.comparison.experiment.search.repeats):
-        judged = arena.one_search(number)
-        pairs = [] if judged is None else judged.pairs
-        evident = [p for p in pairs if p.verdict in EVIDENT and arena.baseline not in (p.first, p.second)]
-        called.append({_directed(pair) for pair in evident})
-    ever = set().union(*called)
-    return LuckOfSearch(
-        between_methods=100 * stdev(arena.analysis.means[method] for method in arena.methods),
-        between_searches=100 * fmean(found.between**2 for found in luck) ** 0.5,
-        usual_between=100 * median(found.between for found in luck),
-        within_searches=100 * fmean(found.within**2 for found in luck) ** 0.5,
-        false_alarms=sum(found.different for found in luck),
-        pairs=sum(found.pairs for found in luck),
-        single=tuple(len(found) for found in called),
-        unconfirmed=tuple(len(found - confirmed) for found in called),
-        opposite=sum(pair[::-1] in ever for pair in ever) // 2,
-    )
-
-
 def _from(judgment: Judgment, first: str, second: str) -> JudgedPair:
     """Return the pair with the methods in this order."""
     pair = judgment.pair(first, second)
     return pair if pair.first == first else pair.swapped()
 
 
-def _directed(pair: JudgedPair) -> tuple[str, str]:
-    """Return the names of a pair, the better method first."""
+def directed(pair: JudgedPair) -> tuple[str, str]:
+    """Return the names of a pair that differs, the better method first."""
     return (pair.first, pair.second) if pair.verdict == "better" else (pair.second, pair.first)
 
 
-@dataclass(frozen=True)
-class Papers:
-    """Published scores of the methods of an arena, in percent.
-
-    Attributes:
-        claimed: Precision@1 that papers claim, each with its own network and protocol.
-        checked: Precision@1 of one model in the reality check of 2020, BN-Inception fine-tuned.
-        checked_map: MAP@R of the concatenated models in that check.
-    """
-
-    claimed: dict[str, float]
-    checked: dict[str, float]
-    checked_map: dict[str, float]
-
-    def agreements(self, arena: Arena) -> dict[str, Agreement]:
-        """Return the agreement of our order with each of theirs."""
-        orders = {
-            "the reality check (fine-tuned BN-Inception, concatenated MAP@R)": (
-                self.checked_map,
-                arena.scores("concatenated", "map_at_r"),
-            ),
-            "what papers claim (Precision@1)": (self.claimed, arena.scores("separated", "precision_at_1")),
-        }
-        return {
-            name: rank_agreement(theirs, ours)
-            for name, (theirs, ours) in orders.items()
-            if len(theirs.keys() & ours.keys()) > 2
-        }
-
-
-def papers(arena: Arena) -> Papers:
-    """Return the published scores on the arena's dataset; empty for an unknown dataset."""
-    dataset = arena.analysis.comparison.experiment.dataset.name
-    if dataset not in {cell.dataset for cell in published.results()}:
-        return Papers({}, {}, {})
-
-    def check(setting: str, metric: str) -> dict[str, float]:
-        cells = published.results(
-            source="reality-check-later", dataset=dataset, setting=setting, metric=metric
-        )
-        return {cell.method: cell.value for cell in cells if cell.value is not None}
-
-    return Papers(
-        claimed={point.method: point.value for point in published.claimed(dataset)},
-        checked=check("separated", "precision_at_1"),
-        checked_map=check("concatenated", "map_at_r"),
-    )
-
-
-def years(arena: Arena) -> dict[str, int]:
-    """Return the year of each method: the latest of its loss and its regularizers."""
-    found = {}
-    for spec in arena.analysis.comparison.experiment.methods:
-        method = methods.resolve_method(spec)
-        added = [choice.name for choice in methods.selected_regularizers(dict(spec.set))]
-        cards = [method.card, *(losses.regularizers.registry[name].card for name in added)]
-        found[spec.name] = max(card.year or 0 for card in cards)
-    return found
+def below(arena: Arena, others: Sequence[Arena]) -> list[str]:
+    """Return the methods whose mean is higher in another arena on the same dataset."""
+    rivals = [other.means for other in others if other.dataset == arena.dataset]
+    return [m for m in arena.methods if any(arena.means[m] < rival.get(m, -math.inf) for rival in rivals)]
 
 
 def load(results: Path) -> dict[str, Arena]:
-    """Return the finished arenas in a directory of archives, by name, ordered by mode and dataset."""
-    found = [directory for directory in results.iterdir() if (directory / "ledger.jsonl").exists()]
-    arenas = [Arena(analyze(root)) for root in found if root.name.rpartition("-")[2] in MODES]
+    """Return the finished arenas in a directory of archives, by name; main arenas first, then variants."""
+    found = [
+        each for each in results.iterdir() if NAME.fullmatch(each.name) and (each / "ledger.jsonl").exists()
+    ]
+    return {arena.name: arena for arena in sorted((Arena(analyze(root)) for root in found), key=_place)}
+
+
+def _place(arena: Arena) -> tuple[bool, int, int, str]:
     modes, datasets = list(MODES), list(DATASETS.values())
-
-    def place(arena: Arena) -> tuple[int, int, str]:
-        known = arena.dataset in datasets
-        return modes.index(arena.mode), datasets.index(arena.dataset) if known else len(datasets), arena.name
-
-    return {arena.name: arena for arena in sorted(arenas, key=place)}
+    place = datasets.index(arena.dataset) if arena.dataset in datasets else len(datasets)
+    return bool(arena.variant), modes.index(arena.mode), place, arena.name

@@ -1,6 +1,6 @@
 """Store the results of an arena before it is measured again with other settings.
 
-    python results/reality_check/keep_earlier.py results/NAME results/studies/NAME-earlier.json
+    python results/reality_check/keep_earlier.py results/NAME results/studies/NAME-earlier-BUDGET.json
 
 The page shows them beside the new results.
 """
@@ -11,15 +11,15 @@ import argparse
 from pathlib import Path
 
 from arenas import Arena
+from dependence import Earlier
 from levelfield.analysis import analyze
-from repeats import Earlier
 
 
 def main() -> None:
     """Read the command line and write the file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("arena", type=Path, help="archive in results/")
-    parser.add_argument("file", type=Path, help="output file, results/studies/NAME-earlier.json")
+    parser.add_argument("file", type=Path, help="output file, results/studies/NAME-earlier-BUDGET.json")
     options = parser.parse_args()
     Earlier.from_arena(Arena(analyze(options.arena))).write(options.file)
 

@@ -1,105 +1,95 @@
-"""Write docs/reality-check.md and its images from the records in results/: ``make reality-check``.
+"""Write docs/reality-check.md, docs/which-loss.md and their images from results/: ``make reality-check``.
 
     python results/reality_check/page.py [--results results] [--docs docs] [--readme README.md]
 
-The text is in ``reality-check.md.j2``. Every number and image comes from records. The README quotes the first
-paragraph of the page between two marks.
+The texts are the templates ``*.md.j2`` beside this file. Every number and image comes from records. The
+README quotes the first paragraph of the page between two marks.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import json
-from dataclasses import dataclass
-from itertools import combinations
+import textwrap
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from arenas import Arena, below, load, luck_of_search, papers, years
-from figures import across, standings, verdicts
-from levelfield.analysis import analyze, compare_experiments
+from arena_table import main_table
+from arenas import Arena, below, load
+from beside_papers import beside_table, papers, years
+from choice import answers, effects, untuned_gap
+from dependence import dependences, read_earlier
+from figures import FACTOR_WORDS, agreements, by_year, overall, standing, verdicts
+from levelfield.analysis import read_registration
 from levelfield.records import write_text
-from levelfield.reports import Table
-from levelfield.reports.figures.files import write_png, write_svg
-from levelfield.reports.figures.rank_diagram import critical_difference_diagram
-from levelfield.reports.table import TableCell, score_cell
+from levelfield.reports.figures.files import write_png
 from levelfield.stats import rank_agreement
-from repeats import Earlier, repeated
+from luck import luck_of_search
+from overview import Overview, listed
+from step_cost import read_step_cost
+from sweeps import read_sweeps
+from trend import trends
 
 HERE = Path(__file__).parent
-METRICS = ("precision_at_1", "r_precision", "map_at_r")
-ERROR_RATES = HERE.parent.parent / "benchmarks" / "statistics" / "error_rates.json"
+ROOT = HERE.parent.parent
+METRICS = ("precision_at_1", "r_precision")
+ERROR_RATES = ROOT / "benchmarks" / "statistics" / "error_rates.json"
 WORLDS = {"cub": "fitted to CUB", "cars": "fitted to Cars196", "worst": "20% bad, 8 own deviations"}
 MARKS = ("<!-- reality check: written by `make reality-check` -->\n", "<!-- end of reality check -->\n")
-
-
-def main_table(arena: Arena) -> str:
-    """Return the main table: one row per method, best first; bold if no method was found better."""
-    published_in, comparison = years(arena), arena.analysis.comparison
-    infos = comparison.metric_infos
-    rows: list[list[Any]] = []
-    for method in [*arena.methods, arena.baseline]:
-        cells = [
-            score_cell(arena.analysis.interval(method, setting, metric), infos[metric])
-            for setting, metric in (
-                ("concatenated", "map_at_r"),
-                ("separated", "map_at_r"),
-                ("concatenated", "precision_at_1"),
-                ("separated", "precision_at_1"),
-            )
-        ]
-        name = f"**{method}**" if method in arena.leaders else method
-        year = published_in.get(method)
-        rows.append([name, "" if year is None else str(year), *cells, TableCell(_behind(arena, method))])
-    heads = ["method", "year", "MAP@R", "one model", "P@1", "one model", "behind the best mean"]
-    return Table.from_rows(heads, rows).markdown()
-
-
-def _behind(arena: Arena, method: str) -> str:
-    if method == arena.methods[0]:
-        return ""
-    pair = arena.behind_best(method)
-    return f"{100 * pair.difference:.2f} ({100 * pair.low:.2f} to {100 * pair.high:.2f})"
+MOST_WORDS = 80  # of the first paragraph
 
 
 def facts(results: Path) -> dict[str, Any]:
-    """Return the values of the template."""
+    """Return the values of the templates."""
     arenas = load(results)
-    frozen = [arena for arena in arenas.values() if arena.mode == "frozen"]
-    tail = [arena for arena in arenas.values() if arena.mode == "tail"]
-    unbeaten = [m for m in _order(frozen) if all(m in arena.leaders for arena in frozen)]
-    feedback = results / "studies" / "test-feedback.json"
+    main = [arena for arena in arenas.values() if not arena.variant]
+    frozen = [arena for arena in main if arena.mode == "frozen"]
+    if not frozen:
+        raise SystemExit(f"{results} has no arena; archive an experiment there as DATASET-frozen")
+    trained = [arena for arena in main if arena.mode != "frozen"]
+    overview = Overview.of(frozen)
+    studies = results / "studies"
+    earlier = read_earlier(studies, arenas.values())
+    cost = read_step_cost(studies / "step-cost.json")
+    ratio = {} if cost is None else cost.ratio
+    found, swept = dependences(arenas.values(), earlier), read_sweeps(studies / "sweep.csv")
+    feedback = studies / "test-feedback.json"
     return {
-        "arenas": arenas,
+        "arenas": list(arenas.values()),
         "frozen": frozen,
-        "tail": tail,
-        "below": {arena.name: below(arena, frozen) for arena in tail},
-        "earlier": {
-            name: Earlier.read(file)
-            for name in arenas
-            if (file := results / "studies" / f"{name}-earlier.json").exists()
-        },
-        "longer": _longer(results / "cub200-tail-longer", frozen),
-        "unbeaten": unbeaten,
-        "behind": {m: most for m in unbeaten if (most := max(a.at_most_behind(m) for a in frozen))},
+        "trained": trained,
+        "variants": [arena for arena in arenas.values() if arena.variant],
+        "overview": overview,
+        "overview_table": overview.table(ratio),
         "tables": {name: main_table(arena) for name, arena in arenas.items()},
+        "below": {arena.name: below(arena, frozen) for arena in arenas.values() if arena.mode != "frozen"},
+        "earlier": earlier,
+        "dependences": found,
+        "typical_tau": {
+            factor: median(taus)
+            for factor in FACTOR_WORDS
+            if (taus := [each.agreement.tau for each in found if each.factor == factor])
+        },
+        "factor_words": FACTOR_WORDS,
+        "trends": trends(overview, trained),
+        "years": {method: year for arena in frozen for method, year in years(arena).items()},
+        "cost": cost,
         "luck": {name: luck_of_search(arena) for name, arena in arenas.items()},
-        "repeated": [
-            repeated(one, other)
-            for one, other in combinations(arenas.values(), 2)
-            if one.mode == other.mode or one.dataset == other.dataset
-        ],
-        "papers": {name: papers(arena).agreements(arena) for name, arena in arenas.items()},
-        "beside": {arena.name: beside_papers(arena) for arena in frozen},
-        "orders": {name: _metric_orders(arena) for name, arena in arenas.items()},
-        "structure": structure(results / "studies", frozen),
+        "papers": {arena.title: papers(arena).agreements(arena) for arena in frozen},
+        "beside": {arena.title: beside_table(arena) for arena in frozen},
+        "orders": {arena.title: _metric_orders(arena) for arena in main},
+        "structure": structure(studies, frozen),
+        "registrations": {arena.title: read_registration(arena.analysis.root) for arena in arenas.values()},
         "error_rates": error_rates(),
         "feedback": json.loads(feedback.read_text(encoding="utf-8")) if feedback.exists() else None,
-        "plans": plans(results / "studies"),
-        "sweeps": sweeps(results / "studies" / "sweep.csv"),
+        "plans": plans(studies),
+        "sweeps": swept,
+        "answers": answers(overview, trained, ratio),
+        "untuned": untuned_gap(overview),
+        "effects": effects(overview, trained, {s.title: (min(s.change), max(s.change)) for s in swept}),
     }
 
 
@@ -107,35 +97,6 @@ def error_rates() -> dict[str, str]:
     """Return the measured rates of false alarms in records like these, and in the worst world tried."""
     found = json.loads(ERROR_RATES.read_text(encoding="utf-8"))["null"]
     return {name: f"{found[world]['alarms'] / found[world]['sims']:.1%}" for name, world in WORLDS.items()}
-
-
-def _longer(directory: Path, frozen: list[Arena]) -> dict[str, Any] | None:
-    """Return arena B with more steps; None if it was not run."""
-    if not directory.exists():
-        return None
-    arena = Arena(analyze(directory))
-    return {"arena": arena, "below": below(arena, frozen)}
-
-
-def _order(arenas: list[Arena]) -> list[str]:
-    """Return the methods that all arenas have, best first in the first of them."""
-    return [m for m in arenas[0].methods if all(m in arena.methods for arena in arenas)] if arenas else []
-
-
-def beside_papers(arena: Arena) -> str:
-    """Return a table of Precision@1: papers' claims, check of 2020, ours; empty if none is known."""
-    known, ours, published_in = papers(arena), arena.scores("separated", "precision_at_1"), years(arena)
-    rows = [
-        [method, str(published_in[method]), *(_percent(each) for each in found), f"{100 * ours[method]:.1f}"]
-        for method in sorted(arena.methods, key=lambda name: published_in[name])
-        if any(found := (known.claimed.get(method), known.checked.get(method)))
-    ]
-    heads = ["method", "year", "claimed in papers", "reality check of 2020", "here"]
-    return Table.from_rows(heads, rows).markdown() if rows else ""
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1f}"
 
 
 def plans(studies: Path) -> list[dict[str, Any]]:
@@ -146,47 +107,6 @@ def plans(studies: Path) -> list[dict[str, Any]]:
     ]
 
 
-@dataclass(frozen=True)
-class Sweep:
-    """MAP@R of one model over the values of one factor, in percent.
-
-    Attributes:
-        table: One row per value, one column per method.
-        within: Best minus worst score over the values, per method.
-        between: Best minus worst score over the methods, per value.
-    """
-
-    table: str
-    within: list[float]
-    between: list[float]
-
-
-def sweeps(file: Path) -> list[Sweep]:
-    """Return one sweep per factor; empty if the file does not exist."""
-    if not file.exists():
-        return []
-    with file.open(encoding="utf-8", newline="") as lines:
-        rows = [row for row in csv.DictReader(lines) if row["metric"] == "map_at_r"]
-    factors = dict.fromkeys(row["factor"] for row in rows)
-    return [_sweep(factor, [row for row in rows if row["factor"] == factor]) for factor in factors]
-
-
-def _sweep(factor: str, rows: list[dict[str, str]]) -> Sweep:
-    values, methods = (list(dict.fromkeys(row[key] for row in rows)) for key in ("value", "method"))
-    means = {(row["value"], row["method"]): 100 * float(row["mean"]) for row in rows}
-    half = {(row["value"], row["method"]): 100 * float(row["half_width_95"] or "nan") for row in rows}
-    body = [[v, *(f"{means[v, m]:.2f} ± {half[v, m]:.2f}" for m in methods)] for v in values]
-    return Sweep(
-        table=Table.from_rows([factor, *methods], body).markdown(),
-        within=[_spread([means[value, method] for value in values]) for method in methods],
-        between=[_spread([means[value, method] for method in methods]) for value in values],
-    )
-
-
-def _spread(values: list[float]) -> float:
-    return max(values) - min(values)
-
-
 def _metric_orders(arena: Arena) -> dict[str, Any]:
     """Return the agreement of other metrics with MAP@R on the order of the methods."""
     reference = arena.scores("concatenated", "map_at_r")
@@ -194,7 +114,7 @@ def _metric_orders(arena: Arena) -> dict[str, Any]:
         arena.analysis.comparison.metric_infos[metric].label: rank_agreement(
             reference, arena.scores("concatenated", metric)
         )
-        for metric in METRICS[:2]
+        for metric in METRICS
     }
 
 
@@ -207,7 +127,7 @@ def structure(studies: Path, arenas: list[Arena]) -> dict[str, dict[str, list[An
             continue
         by_method = json.loads(file.read_text(encoding="utf-8"))
         for name in next(iter(by_method.values())):
-            values = {method: by_method[method][name] for method in arena.methods}
+            values = {method: by_method[method][name] for method in arena.methods if method in by_method}
             found.setdefault(name, {})[arena.dataset] = [
                 rank_agreement(values, arena.scores("separated", metric))
                 for metric in ("precision_at_1", "map_at_r")
@@ -216,18 +136,39 @@ def structure(studies: Path, arenas: list[Arena]) -> dict[str, dict[str, list[An
 
 
 def write_images(found: dict[str, Any], images: Path) -> None:
-    """Write the images of the page."""
+    """Write the images of the pages; those of arenas that are gone are deleted."""
     images.mkdir(parents=True, exist_ok=True)
-    for mode in ("frozen", "tail"):
-        arenas = found[mode]
-        if arenas:
-            write_png(standings(arenas), images / f"reality-check-{mode}.png")
-            write_png(verdicts(arenas), images / f"reality-check-{mode}-verdicts.png")
-    if len(found["frozen"]) == 2:
-        write_png(across(*found["frozen"]), images / "reality-check-across.png")
-    test = compare_experiments([arena.analysis for arena in found["frozen"]]).test
-    if test is not None:
-        write_svg(critical_difference_diagram(test), images / "reality-check-ranks.svg")
+    for stale in images.glob("reality-check*.*"):
+        stale.unlink()
+    overview = found["overview"]
+    write_png(overall(overview), images / "reality-check.png")
+    for arena in found["arenas"]:
+        write_png(standing(arena), images / f"reality-check-{arena.name}.png")
+        write_png(verdicts(arena), images / f"reality-check-{arena.name}-pairs.png")
+    if found["dependences"]:
+        write_png(agreements(found["dependences"]), images / "reality-check-order.png")
+    if found["trends"]:
+        label = "mean gain over pretrained, points of MAP@R"
+        write_png(by_year(overview.gains, found["years"], label), images / "reality-check-years.png")
+
+
+def render(name: str, found: dict[str, Any]) -> str:
+    """Return the text of a template."""
+    environment = Environment(
+        loader=FileSystemLoader(HERE), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["listed"] = listed
+    return environment.get_template(name).render(**found)
+
+
+def abstract(found: dict[str, Any]) -> str:
+    """Return the first paragraph, wrapped; raise SystemExit if it is too long to quote."""
+    words = render("abstract.md.j2", found).split()
+    if len(words) > MOST_WORDS:
+        raise SystemExit(
+            f"the first paragraph has {len(words)} words, {MOST_WORDS} at most; shorten abstract.md.j2"
+        )
+    return textwrap.fill(" ".join(words), 120, break_long_words=False, break_on_hyphens=False)
 
 
 def quote(readme: Path, paragraph: str) -> None:
@@ -236,27 +177,22 @@ def quote(readme: Path, paragraph: str) -> None:
     _, end, after = rest.partition(MARKS[1])
     if not begin or not end:
         raise SystemExit(f"{readme} lacks the lines {MARKS[0].strip()} and {MARKS[1].strip()}; add them")
-    write_text(readme, before + begin + paragraph.strip() + "\n" + end + after)
+    write_text(readme, before + begin + paragraph + "\n" + end + after)
 
 
 def main() -> None:
-    """Read the command line and write the page."""
+    """Read the command line and write the pages."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--results", type=Path, default=HERE.parent)
-    parser.add_argument("--docs", type=Path, default=HERE.parent.parent / "docs")
-    parser.add_argument("--readme", type=Path, default=HERE.parent.parent / "README.md")
+    parser.add_argument("--docs", type=Path, default=ROOT / "docs")
+    parser.add_argument("--readme", type=Path, default=ROOT / "README.md")
     options = parser.parse_args()
     found = facts(options.results)
-    if not found["arenas"]:
-        raise SystemExit(f"{options.results} has no arena; archive experiments named DATASET-frozen there")
+    found["abstract"] = abstract(found)
     write_images(found, options.docs / "images")
-    environment = Environment(
-        loader=FileSystemLoader(HERE), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    write_text(
-        options.docs / "reality-check.md", environment.get_template("reality-check.md.j2").render(**found)
-    )
-    quote(options.readme, environment.get_template("abstract.md.j2").render(**found))
+    for page in ("reality-check.md", "which-loss.md"):
+        write_text(options.docs / page, render(f"{page}.j2", found))
+    quote(options.readme, found["abstract"])
     print(f"{options.docs / 'reality-check.md'}: {len(found['arenas'])} arenas")
 
 

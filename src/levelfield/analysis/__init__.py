@@ -40,6 +40,7 @@ from levelfield.analysis._model_scores import ModelScores
 from levelfield.analysis._pair_result import PairResult
 from levelfield.analysis._power import PowerEstimate, estimate_power
 from levelfield.analysis._published_comparison import PublishedComparison, compare_with_published
+from levelfield.analysis._registration import Registration, read_registration
 from levelfield.analysis._repeated_pairs import RepeatedPairs, find_repeated_pairs
 from levelfield.analysis._results import Comparison, MethodResult, Repeat, read_comparison
 from levelfield.analysis._verify import verify, verify_notes
@@ -69,6 +70,7 @@ __all__ = [
     "PowerEstimate",
     "PublishedComparison",
     "QueryDifference",
+    "Registration",
     "Repeat",
     "RepeatedPairs",
     "Rerun",
@@ -97,6 +99,7 @@ __all__ = [
     "rank_by_mean",
     "read_comparison",
     "read_confirmation",
+    "read_registration",
     "score_codes",
     "training_seconds",
     "verify",

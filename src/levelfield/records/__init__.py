@@ -2,7 +2,7 @@
 
 from levelfield.core.files import write_bytes, write_json, write_text
 from levelfield.records._anchor import Anchor, make_anchor, read_anchor
-from levelfield.records._archive_files import ArchiveManifest, close_archives
+from levelfield.records._archive_files import ArchiveManifest, close_archives, read_archive_manifest
 from levelfield.records._arrays import CLASSES, QUERIES_PER_CLASS, SPECTRUM, class_means
 from levelfield.records._digest import digest
 from levelfield.records._gallery import (
@@ -165,6 +165,7 @@ __all__ = [
     "now",
     "opening_note",
     "read_anchor",
+    "read_archive_manifest",
     "read_ledger",
     "read_preregistration",
     "read_selection",

@@ -95,6 +95,11 @@ def open_archive(root: Path) -> ArchiveFiles:
     return _open_archive(str(root.absolute()), stamp)
 
 
+def read_archive_manifest(root: Path) -> ArchiveManifest:
+    """Return the contents of an archive; raise RunError if it is not one."""
+    return _read_manifest(root / MANIFEST_FILE)
+
+
 @lru_cache(maxsize=8)
 def _open_archive(root: str, _: tuple[tuple[str, int, int, int], ...]) -> ArchiveFiles:
     return ArchiveFiles(Path(root))

@@ -14,7 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import levelfield
-from levelfield.analysis import Analysis, Conclusion, analyze, conclude_experiment
+from levelfield.analysis import (
+    Analysis,
+    Conclusion,
+    Registration,
+    analyze,
+    conclude_experiment,
+    read_registration,
+)
 from levelfield.core.errors import UsageError
 from levelfield.core.files import write_text
 from levelfield.reports import render_report
@@ -176,6 +183,8 @@ class LeaderboardTable:
         length: Length of training as text; two experiments may differ in it alone.
         metrics: Labels of the metrics by name, the selection metric first.
         rows: A row per method, best mean first.
+        registration: Plan that it was run by, and departures from the plan.
+        contributed: True if it is in a directory ``contributed``, where archives of others are.
     """
 
     analysis: Analysis
@@ -183,6 +192,8 @@ class LeaderboardTable:
     length: str
     metrics: dict[str, str]
     rows: list[LeaderboardRow]
+    registration: Registration
+    contributed: bool
 
 
 def _by_dataset(
@@ -196,7 +207,15 @@ def _by_dataset(
         training = experiment.training
         steps = training.max_epochs * (training.iterations_per_epoch or 0)
         length = f"{steps:,} steps" if steps else f"{training.max_epochs} epochs"
-        table = LeaderboardTable(analysis, conclude_experiment(analysis), length, metric_labels(own), own)
+        table = LeaderboardTable(
+            analysis,
+            conclude_experiment(analysis),
+            length,
+            metric_labels(own),
+            own,
+            read_registration(analysis.root),
+            analysis.root.parent.name == "contributed",
+        )
         found.setdefault(experiment.dataset.name, []).append(table)
     return dict(sorted(found.items()))
 
