@@ -1,78 +1,160 @@
-"""The page of the reality check is generated from records."""
+"""The pages of the reality check are generated from records."""
 
 from __future__ import annotations
 
+import json
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import levelfield as lf
+from levelfield.analysis import analyze
 from levelfield.api import archive
+from tests.helpers.made_experiments import written
 
 pytestmark = pytest.mark.slow
 
 TOOL = Path(__file__).parent.parent / "results" / "reality_check" / "page.py"
+SHORT = {"iterations_per_epoch": 2, "max_epochs": 1, "evaluate_every": 1, "patience": None}
+METHODS = ["contrastive", "triplet", "multi_similarity", "circle", "normalized_softmax"]
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Small arenas: two with frozen trunks and two searches, one that trains a layer."""
+    """Small arenas: two datasets with a plan and two searches, a variant, and one that trains a layer."""
     from tests.conftest import TOY_PLUGIN, tiny_values
 
     directory = tmp_path_factory.mktemp("reality")
-    methods, frozen = ["contrastive", "triplet", "multi_similarity", "circle"], {"mode": "frozen"}
-    arenas = {
-        "one-frozen": (0, methods, frozen, 2),
-        "two-frozen": (1, methods, frozen, 2),
-        "one-tail": (2, methods[:3], {"mode": "tail", "from": "3"}, 1),
+    arenas: dict[str, dict[str, Any]] = {
+        "cub200-frozen": {"seed": 0},
+        "glyphs-frozen": {"seed": 1},
+        "cub200-frozen-wide": {"seed": 2, "trunk": {"width": 6}, "methods": METHODS[:3]},
+        "cub200-tail": {"seed": 3, "trunk": {"mode": "tail", "from": "3"}, "methods": METHODS[:3]},
     }
-    for name, (seed, chosen, trunk, repeats) in arenas.items():
+    for name, changes in arenas.items():
+        searches = 1 if "methods" in changes else 2
         values = tiny_values() | {
-            "methods": chosen,
-            "training": {"iterations_per_epoch": 2, "max_epochs": 1, "evaluate_every": 1, "patience": None},
-            "search": {"trials": 1, "repeats": repeats, "sampler": "random"},
-            "confirm": {"reruns": 2},
-            "seed": seed,
+            "name": name,
+            "methods": changes.get("methods", METHODS),
+            "training": SHORT,
+            "search": {"trials": 1, "repeats": searches, "sampler": "random", "first": "defaults"},
+            "confirm": {"reruns": 2, "gallery": 0},
+            "seed": changes["seed"],
         }
-        values["trunk"] = dict(values["trunk"]) | trunk
-        result = lf.run(values, directory / "runs" / name)
+        values["trunk"] = dict(values["trunk"]) | {"mode": "frozen"} | changes.get("trunk", {})
+        file, depart = directory / f"{name}-plan.json", None
+        if name == "glyphs-frozen":
+            lf.preregister(values | {"seed": 9}, file)
+            depart = "the first seed was lost"
+        result = lf.run(values, directory / "runs" / name, plan=file if depart else None, depart=depart)
         archive(result.path, directory / "results" / name)
-    (directory / "results" / "studies").mkdir()
-    earlier = directory / "results" / "studies" / "two-frozen-earlier.json"
-    keep = [sys.executable, str(TOOL.with_name("keep_earlier.py")), str(directory / "results" / "one-frozen")]
-    subprocess.run([*keep, str(earlier)], check=True)
-    structure = [sys.executable, str(TOOL.with_name("structure.py")), str(directory / "runs" / "one-frozen")]
-    file = directory / "results" / "studies" / "structure-one-frozen.json"
+    studies = directory / "results" / "studies"
+    studies.mkdir()
+    steps = {"date": "2026-11-18", "machine": "made up", "seconds": {m: [0.001, 0.002] for m in METHODS}}
+    (studies / "step-cost.json").write_text(json.dumps(steps))
+    for name, of in {
+        "cub200": "glyphs",
+        "glyphs": "glyphs",
+    }.items():  # the second is the present one: not shown
+        keep = [
+            sys.executable,
+            str(TOOL.with_name("keep_earlier.py")),
+            str(directory / "results" / f"{of}-frozen"),
+        ]
+        subprocess.run([*keep, str(studies / f"{name}-frozen-earlier-small.json")], check=True)
+    structure = [
+        sys.executable,
+        str(TOOL.with_name("structure.py")),
+        str(directory / "runs" / "cub200-frozen"),
+    ]
+    file = studies / "structure-cub200-frozen.json"
     subprocess.run([*structure, str(file), "--plugin", str(TOY_PLUGIN)], check=True, capture_output=True)
     return directory / "results"
 
 
-def test_the_page_is_made_of_records(results: Path, tmp_path: Path) -> None:
-    readme = tmp_path / "README.md"
-    marks = ["<!-- reality check: written by `make reality-check` -->", "<!-- end of reality check -->"]
-    readme.write_text("\n".join(["before", marks[0], "STALE", marks[1], "after", ""]))
-    command = [sys.executable, str(TOOL), "--results", str(results), "--docs", str(tmp_path)]
-    command += ["--readme", str(readme)]
+def pages(results: Path, out: Path) -> tuple[str, str, str]:
+    """Return the page of the reality check, the page on losses, and the README."""
+    readme = out / "README.md"
+    readme.write_text("\n".join(["before", *MARKS[:1], "STALE", *MARKS[1:], "after", ""]))
+    command = [
+        sys.executable,
+        str(TOOL),
+        "--results",
+        str(results),
+        "--docs",
+        str(out),
+        "--readme",
+        str(readme),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    page = (tmp_path / "reality-check.md").read_text()
-    assert "4 ways to train an embedding" in page and " of 6 pairs were told apart on both datasets" in page
-    main_tables = page.partition("## Which pairs differ")[0]
-    assert main_tables.count("| contrastive |") + main_tables.count("| **contrastive** |") == 3
+    found = [(out / name).read_text() for name in ("reality-check.md", "which-loss.md", "README.md")]
+    assert not any(word in text.lower() for text in found for word in ("undefined", "none,", "nan"))
+    return found[0], found[1], found[2]
+
+
+MARKS = ["<!-- reality check: written by `make reality-check` -->", "<!-- end of reality check -->"]
+
+
+def test_the_pages_are_made_of_records(results: Path, tmp_path: Path) -> None:
+    page, choice, readme = pages(results, tmp_path)
+    first = page.split("\n\n")[1]
+    assert len(first.split()) <= 80 and "5 published methods" in first and "2 image datasets" in first
+    assert readme == "\n".join(["before", MARKS[0], first, MARKS[1], "after", ""])
     assert page.count("**") % 2 == 0
-    assert "was measured twice. The first time heads learned at 0.003 for at most 2 steps" in page
-    assert "With the network's upper layers trained too (3 of the methods, one search each)" in page
+    overall = page.partition("## All datasets")[2].partition("\n## ")[0]
+    assert all(f"| {m} |" in overall.replace("**", "") for m in METHODS)
+    assert "In general" in overall and "1.0x" in overall
+    for title in (
+        "CUB-200-2011, frozen network",
+        "Glyphs, frozen network",
+        "CUB-200-2011, upper layers trained",
+    ):
+        assert f"\n## {title}\n" in page
+    assert page.count("**Weak points of this arena.** ") == 3  # one trial per search
+    plans = page.partition("## Plans and departures")[2].partition("\n## ")[0]
+    assert "| Glyphs, frozen network | `" in plans and "(reason: the first seed was lost)" in plans
+    assert plans.count("| none | - | - |") == 3
+    order = page.partition("## What does the order depend on?")[2].partition("\n## ")[0]
+    for factor in ("nothing but luck", "the dataset", "the pretrained network", "the trained layers"):
+        assert f"| {factor} | " in order
+    assert "CUB-200-2011, frozen network, was measured before with 2 x 1, 2" in page
+    assert "Glyphs, frozen network, was measured before" not in page  # it is the present measurement
     shape = page.partition("## Does the shape of the training embeddings predict the score?")[2]
     assert all(f"\n| {metric} | " in shape for metric in ("pi_intra", "pi_inter", "pi_ratio", "rho"))
-    for image in ("frozen", "frozen-verdicts", "across", "tail", "tail-verdicts"):
-        assert (tmp_path / "images" / f"reality-check-{image}.png").stat().st_size > 5000
-    assert "undefined" not in page.lower()
-    before, _, rest = readme.read_text().partition(marks[0] + "\n")
-    quoted, _, after = rest.partition(marks[1] + "\n")
-    assert (before, after) == ("before\n", "after\n") and "STALE" not in quoted
-    assert quoted.strip() and quoted.strip() in page
+    images = {
+        line.partition("](images/")[2].partition(")")[0] for line in page.splitlines() if "](images/" in line
+    }
+    assert images == {file.name for file in (tmp_path / "images").iterdir()} and len(images) > 8
+    assert "| one default | " in choice or "No loss stands out" in choice
+
+
+def test_one_dataset_is_enough(results: Path, tmp_path: Path) -> None:
+    shutil.copytree(results / "cub200-frozen", tmp_path / "results" / "cub200-frozen")
+    page, choice, _ = pages(tmp_path / "results", tmp_path)
+    assert "on 1 image dataset:" in page and "in general" not in page.partition("## The protocol")[0].lower()
+    assert "What does a method cost" not in page and "frozen" in choice
+
+
+def test_a_sound_arena_has_no_weak_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(TOOL.parent))
+    from arenas import Arena
+
+    def arena(**budget: int) -> Arena:
+        made = written(tmp, means={"contrastive": 0.5, "triplet": 0.4, "untrained": 0.1}, **budget)
+        return Arena(analyze(made))
+
+    with tempfile.TemporaryDirectory() as directory:
+        tmp = Path(directory) / "cub200-frozen"
+        assert arena(trials=20, repeats=3, reruns=2).shortfalls == []
+        tmp = Path(directory) / "cars196-frozen"
+        (found,) = arena(trials=8, repeats=3, reruns=2).shortfalls
+        assert "8 trials" in found
 
 
 def test_a_folder_without_arenas_is_said(tmp_path: Path) -> None:

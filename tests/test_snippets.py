@@ -27,6 +27,8 @@ NOT_RUN = {
     ("docs/protocol.md", "levelfield preregister e"),
     ("docs/protocol.md", "levelfield run exp.yaml "),
     ("docs/protocol.md", "levelfield sweep exp.yam"),
+    ("docs/leaderboard.md", "levelfield run my-compar"),
+    ("docs/leaderboard.md", "pip install 'levelfield["),
     ("docs/reality-check.md", "git clone ADDRESS levelf"),
     ("docs/reality-check.md", "levelfield plan results/"),
     ("docs/reality-check.md", "levelfield run results/e"),

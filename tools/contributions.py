@@ -4,8 +4,8 @@
 
 FOLDER is the checkout of the pull request, CHECKOUT that of the branch it goes to, with its tags and its
 history. With ``--list``, only the contributions among the changed paths in FILE are checked, and every path
-elsewhere is a problem. Only records are read: no code of FOLDER runs. One line is printed for each problem, and
-one for each contribution that can be accepted; the exit code is 1 if there is any problem.
+elsewhere is a problem. Only records are read: no code of FOLDER runs. One line is printed for each problem,
+and one for each contribution that can be accepted; the exit code is 1 if there is any problem.
 
 ``results/contributed/plans/NAME.json`` is a plan, ``results/contributed/NAME/`` the archive of its run.
 docs/leaderboard.md has the rules for contributors.
@@ -172,13 +172,13 @@ def _record_problems(root: Path, base: Base, plan: Preregistration, published: d
     ledger = store.ledger()
     commits = {line.commit for line in ledger}
     commits |= {found.commit for run in store.runs() if (found := run.provenance()) is not None}
-    unknown = sorted(commit or "unknown" for commit in commits if (commit or "")[:12] not in base.commits)
+    unknown = sorted(commit or "unknown" for commit in commits if commit not in base.commits)
     wheel = not any(commits) and plan.levelfield in base.versions  # installed from the package index
     if unknown and not wheel:
         yield f"it ran from commit {_words(unknown)}, which is no release; install a release and run it again"
     opened = [line.time for line in ledger if line.selection]
     if opened and datetime.fromisoformat(opened[0]) < published:
-        yield f"the test set was opened at {opened[0]}, before the plan was published ({published.isoformat()})"
+        yield f"the test set was opened at {opened[0]}, before the plan was published ({published})"
     if store.experiment_record().leaky:
         yield "it was tuned with test feedback"
 

@@ -146,7 +146,7 @@ class Arena:
     def budget(self) -> str:
         """Searches, trials and reruns, such as ``10 x 20, 2``."""
         experiment = self.analysis.comparison.experiment
-        if not self.selections:
+        if experiment.hyperparameters != "search":
             return f"no search, {experiment.confirm.reruns}"
         return f"{experiment.search.repeats} x {experiment.search.trials}, {experiment.confirm.reruns}"
 

@@ -67,7 +67,7 @@ def answers(overview: Overview, trained: Sequence[Arena], cost: Mapping[str, flo
     if timed:
         cheapest = min(timed, key=lambda m: cost[m])
         most = max(cost, key=lambda m: cost[m])
-        why = f"a step takes {cost[cheapest]:.1f} times that of contrastive (the slowest, {most}: {cost[most]:.1f})"
+        why = f"its step takes {cost[cheapest]:.1f} times that of contrastive, {most}'s {cost[most]:.1f}"
         found.append(Answer("the cheapest step", cheapest, f"{why}; {_gap(overview, cheapest)}"))
     found += _when_trained(trained)
     return found

@@ -99,7 +99,7 @@ def dependences(arenas: Iterable[Arena], earlier: Mapping[str, list[Earlier]]) -
 def _by_search(arenas: list[Arena]) -> Iterator[Repeated | None]:
     """Compare one half of an arena's searches with the other half: the same but for luck."""
     for arena in arenas:
-        if arena.analysis.comparison.experiment.search.repeats > 1 and arena.selections:
+        if arena.analysis.comparison.experiment.search.repeats > 1:
             halves = [
                 Measured(f"{arena.title}: {word} of the searches", _means(arena, parity), None)
                 for parity, word in enumerate(("one half", "the other half"))

@@ -133,7 +133,8 @@ def agreements(found: Sequence[Repeated]) -> Figure:
             axes.plot(
                 each.tau, row + shift, "o", color=color, ms=6, mfc=color if "[" in str(each) else "white"
             )
-    axes.set_xlim(-1.02, 1.02)
+    axes.set_xlim(-1.04, 1.04)
+    axes.set_xticks([-1, -0.5, 0, 0.5, 1])
     axes.axvline(0, color=INK, lw=0.8, alpha=0.6)
     _style(axes, [FACTOR_WORDS[factor] for factor in factors], "agreement of two orders (Kendall's tau)")
     axes.set_ylim(len(factors) - 0.5, -0.5)
@@ -143,6 +144,7 @@ def agreements(found: Sequence[Repeated]) -> Figure:
 def by_year(gains: Mapping[str, float], published_in: Mapping[str, int], label: str) -> Figure:
     """Draw the gain of each method against its year, with the fitted line."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     methods = [method for method in gains if published_in.get(method)]
     x = np.array([published_in[m] for m in methods], dtype=float)
@@ -166,6 +168,7 @@ def by_year(gains: Mapping[str, float], published_in: Mapping[str, int], label: 
     axes.set_ylim(min(0.0, y.min()) - 0.1, y.max() * 1.15)
     axes.set_xlabel("year of publication", fontsize=9)
     axes.set_ylabel(label, fontsize=9)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.tick_params(labelsize=9)
     axes.grid(color="#eeeeee")
     axes.set_axisbelow(True)

@@ -21,7 +21,7 @@ from arena_table import main_table
 from arenas import Arena, below, load
 from beside_papers import beside_table, papers, years
 from choice import answers, effects, untuned_gap
-from dependence import dependences, read_earlier
+from dependence import Repeated, dependences, read_earlier
 from figures import FACTOR_WORDS, agreements, by_year, overall, standing, verdicts
 from levelfield.analysis import read_registration
 from levelfield.records import write_text
@@ -73,6 +73,7 @@ def facts(results: Path) -> dict[str, Any]:
             for factor in FACTOR_WORDS
             if (taus := [each.agreement.tau for each in found if each.factor == factor])
         },
+        "across": _across(found, frozen),
         "factor_words": FACTOR_WORDS,
         "trends": trends(overview, trained),
         "years": {method: year for arena in frozen for method, year in years(arena).items()},
@@ -91,6 +92,13 @@ def facts(results: Path) -> dict[str, Any]:
         "untuned": untuned_gap(overview),
         "effects": effects(overview, trained, {s.title: (min(s.change), max(s.change)) for s in swept}),
     }
+
+
+def _across(found: list[Repeated], frozen: list[Arena]) -> float | None:
+    """Return the median agreement of two datasets on the frozen network; None with one dataset."""
+    titles = {arena.title for arena in frozen}
+    taus = [each.agreement.tau for each in found if {each.one.title, each.other.title} <= titles]
+    return median(taus) if taus else None
 
 
 def error_rates() -> dict[str, str]:
@@ -148,7 +156,7 @@ def write_images(found: dict[str, Any], images: Path) -> None:
     if found["dependences"]:
         write_png(agreements(found["dependences"]), images / "reality-check-order.png")
     if found["trends"]:
-        label = "mean gain over pretrained, points of MAP@R"
+        label = "mean gain, points of MAP@R"
         write_png(by_year(overview.gains, found["years"], label), images / "reality-check-years.png")
 
 
