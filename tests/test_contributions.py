@@ -18,22 +18,17 @@ from tools.contributions import Base, Rules, check, main
 import levelfield as lf
 from levelfield.api import archive
 from levelfield.records import Preregistration, environment, write_preregistration
+from tests.conftest import tiny_values
 
 ROOT = Path(__file__).parent.parent
 LONG_AGO, LATER = datetime(2020, 1, 1, tzinfo=UTC), datetime(2099, 1, 1, tzinfo=UTC)
-SMALL = Rules(searches=1, trials=1, reruns=1)
-VALUES: dict[str, Any] = {
+SMALL = Rules(searches=1, trials=1, reruns=1, plugins=frozenset({"toy_plugin.py"}))
+CHANGES: dict[str, Any] = {
     "name": "mine",
-    "dataset": {"name": "glyphs", "size": 16, "samples_per_class": 4},
-    "split": {"name": "class_disjoint", "folds": 2},
-    "trunk": {"name": "conv4", "width": 2, "in_channels": 1},
-    "head": {"size": 4},
-    "batch": {"size": 8, "samples_per_class": 2, "samples_per_class_classification": 2},
     "training": {"iterations_per_epoch": 1, "max_epochs": 1, "evaluate_every": 1, "patience": None},
     "methods": ["contrastive", "triplet"],
     "search": {"trials": 1, "sampler": "random"},
     "confirm": {"reruns": 1, "gallery": 0},
-    "engine": {"workers": 0},
 }
 PLACE = Path("results") / "contributed"
 
@@ -41,9 +36,9 @@ PLACE = Path("results") / "contributed"
 @pytest.fixture(scope="module")
 def contributed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Preregistration]:
     """A checkout with one archive, and its plan."""
-    folder = tmp_path_factory.mktemp("proposed")
-    plan = lf.preregister(VALUES, folder / "plan.json")
-    lf.run(VALUES, folder / "run", plan=folder / "plan.json")
+    folder, values = tmp_path_factory.mktemp("proposed"), tiny_values() | CHANGES
+    plan = lf.preregister(values, folder / "plan.json")
+    lf.run(values, folder / "run", plan=folder / "plan.json")
     archive(folder / "run", folder / "checkout" / PLACE / "mine")
     return folder / "checkout", plan
 
@@ -92,7 +87,7 @@ def test_every_broken_rule_is_one_line(proposed: Path, base: Base) -> None:
         del bases["which is no release; install a release"]
     for words, other in bases.items():
         assert words in problem(proposed, other)
-    lines, _ = check(proposed, base, Rules())
+    lines, _ = check(proposed, base, replace(Rules(), plugins=SMALL.plugins))
     assert [line.partition("; ")[2] for line in lines] == [
         "plan 3 or more",
         "plan 20 or more",

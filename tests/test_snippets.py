@@ -29,6 +29,7 @@ NOT_RUN = {
     ("docs/protocol.md", "levelfield sweep exp.yam"),
     ("docs/leaderboard.md", "levelfield run my-compar"),
     ("docs/leaderboard.md", "pip install 'levelfield["),
+    ("docs/leaderboard.md", "python -m tools.contribu"),
     ("docs/reality-check.md", "git clone ADDRESS levelf"),
     ("docs/reality-check.md", "levelfield plan results/"),
     ("docs/reality-check.md", "levelfield run results/e"),

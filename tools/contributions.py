@@ -44,6 +44,7 @@ class Rules:
         trials: Fewest trials per search.
         reruns: Fewest reruns per search.
         megabytes: Largest archive.
+        plugins: Plug-ins that may be used.
     """
 
     methods: int = 2
@@ -51,6 +52,7 @@ class Rules:
     trials: int = 20
     reruns: int = 2
     megabytes: float = 15.0
+    plugins: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -103,9 +105,9 @@ def _plan_problems(plan: Preregistration, base: Base, rules: Rules) -> Iterator[
         yield f"version {plan.levelfield} is not a release; install one of {_words(base.versions)}"
     if plan.dataset in PRIVATE or FROM_ELSEWHERE.match(plan.dataset):
         yield f'dataset "{plan.dataset}" is not one that others can get; use one of `levelfield ls datasets`'
-    if plan.plugins:
+    if foreign := plan.plugins.keys() - rules.plugins:
         yield (
-            f"it needs the plug-in {_words(plan.plugins)}; add the method to levelfield first "
+            f"it needs the plug-in {_words(foreign)}; add the method to levelfield first "
             "(CONTRIBUTING.md), then run the release that has it"
         )
     if len(plan.methods) < rules.methods:

@@ -5,7 +5,7 @@
 Every method of ``preset: reality-check-2026`` trains a head with its paper's values on random features of the
 shape of CUB's training half, with one thread. Methods take turns, so that other work on the machine affects
 all of them. A figure is the median processor time of a step, from one batch to the next, in one round. The
-page of the reality check shows the medians as ratios (``make reality-check``).
+page of the reality check shows the best round of each method, as a ratio (``make reality-check``).
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ def main() -> None:
     for method, values in sorted(seconds.items(), key=lambda item: np.median(item[1])):
         print(f"{method:25} {1e3 * np.median(values):6.2f} ms, rounds {[round(1e3 * v, 2) for v in values]}")
     if options.out is not None:
-        machine = f"{os.cpu_count()} CPU cores, no GPU; one thread, processor time"
+        busy = "busy" if os.getloadavg()[0] > (os.cpu_count() or 1) else "quiet"
+        machine = f"{os.cpu_count()} CPU cores, no GPU, {busy}; one thread, processor time"
         record = {"date": f"{datetime.now(UTC):%Y-%m-%d}", "machine": machine, "steps": options.steps}
         options.out.write_text(json.dumps(record | {"seconds": seconds}, indent=1) + "\n", encoding="utf-8")
 

@@ -152,7 +152,7 @@ class Earlier:
     means: dict[str, float]
     told_apart: set[tuple[str, str]]
     unfinished: list[float]
-    budget: str = ""
+    budget: str = "another budget"
     half_width: float | None = None
     rates: str = ""
     digest: str = ""
@@ -190,7 +190,7 @@ class Earlier:
     def measured(self, arena: Arena) -> Measured:
         """Return the measurement for comparisons with the present one."""
         rates = self.rates or f"{self.lr:g}"
-        what = f"{self.budget or 'same budget'}; rate {rates}, {self.steps} steps"
+        what = f"{self.budget}; rate {rates}, {self.steps} steps"
         return Measured(f"{arena.title}, earlier ({what})", self.means, self.told_apart)
 
 

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 
 from levelfield.stats import Agreement, rank_agreement
 
@@ -33,11 +32,14 @@ class StepCost:
 
 
 def read_step_cost(file: Path) -> StepCost | None:
-    """Return the measurement in a file that ``benchmarks.speed.step_cost`` wrote; None if there is none."""
+    """Return the measurement in a file that ``benchmarks.speed.step_cost`` wrote; None if there is none.
+
+    The best round of a method counts, which other work on the machine affected least.
+    """
     if not file.exists():
         return None
     found = json.loads(file.read_text(encoding="utf-8"))
-    seconds = {method: median(values) for method, values in found["seconds"].items()}
+    seconds = {method: min(values) for method, values in found["seconds"].items()}
     reference = StepCost.reference
     ratio = {method: value / seconds[reference] for method, value in seconds.items()}
     return StepCost(found["date"], found["machine"], ratio)
