@@ -20,6 +20,8 @@ from levelfield.api import archive
 from levelfield.records import Preregistration, environment, write_preregistration
 from tests.conftest import tiny_values
 
+pytestmark = pytest.mark.slow  # an experiment, end to end
+
 ROOT = Path(__file__).parent.parent
 LONG_AGO, LATER = datetime(2020, 1, 1, tzinfo=UTC), datetime(2099, 1, 1, tzinfo=UTC)
 SMALL = Rules(searches=1, trials=1, reruns=1, plugins=frozenset({"toy_plugin.py"}))
@@ -63,7 +65,6 @@ def problem(folder: Path, base: Base, rules: Rules = SMALL, changed: list[str] |
     return line
 
 
-@pytest.mark.slow
 def test_an_archive_by_the_rules_is_accepted_and_shown(proposed: Path, base: Base, tmp_path: Path) -> None:
     assert check(proposed, base, SMALL) == ([], ["results/contributed/mine: can be accepted"])
     from levelfield.reports.web import write_site
@@ -72,7 +73,6 @@ def test_an_archive_by_the_rules_is_accepted_and_shown(proposed: Path, base: Bas
     assert ", contributed</small>" in page and base.plans["mine"][0].digest in page
 
 
-@pytest.mark.slow
 def test_every_broken_rule_is_one_line(proposed: Path, base: Base) -> None:
     plan = base.plans["mine"][0]
     bases = {
@@ -95,7 +95,6 @@ def test_every_broken_rule_is_one_line(proposed: Path, base: Base) -> None:
     ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["content", "table", "extra", "link", "large", "gone", "manifest"])
 def test_a_damaged_archive_is_one_line(damage: str, proposed: Path, base: Base) -> None:
     root, rules = proposed / PLACE / "mine", SMALL
@@ -155,7 +154,6 @@ def test_a_plan_is_checked_before_it_is_published(
     assert "was changed after it was written" in problem(tmp_path, base)
 
 
-@pytest.mark.slow
 def test_the_workflow_checks_a_pull_request(
     contributed: tuple[Path, Preregistration], tmp_path: Path
 ) -> None:
@@ -208,6 +206,7 @@ def files_of(proposed: Path) -> list[Path]:
     return [path for path in (proposed / PLACE / "mine").rglob("*") if path.is_file()]
 
 
-def test_no_contributions_is_fine(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", str(ROOT)]) == 0
-    assert capsys.readouterr().out.strip()
+def test_the_command_says_what_it_needs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(tmp_path)]) == 1
+    (line,) = capsys.readouterr().out.splitlines()
+    assert "clone the repository" in line

@@ -85,7 +85,11 @@ def read_base(checkout: Path) -> Base:
 
 def _git(checkout: Path, *arguments: str) -> str:
     command = ["git", "-C", str(checkout), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise LevelfieldError(f"{checkout} is not a usable git checkout ({reason}); clone the repository")
+    return done.stdout
 
 
 def check_plan(file: Path, base: Base, rules: Rules) -> Iterator[str]:
@@ -239,7 +243,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--list", type=Path, help="file with the changed paths, one per line")
     options = parser.parse_args(arguments)
     changed = None if options.list is None else options.list.read_text(encoding="utf-8").splitlines()
-    base = read_base(options.base or options.folder)
+    try:
+        base = read_base(options.base or options.folder)
+    except LevelfieldError as error:
+        print(error)
+        return 1
     problems, accepted = check(options.folder, base, Rules(), changed)
     print("\n".join([*problems, *accepted]) or "no contributions")
     return 1 if problems else 0

@@ -69,8 +69,17 @@ def answers(overview: Overview, trained: Sequence[Arena], cost: Mapping[str, flo
         most = max(cost, key=lambda m: cost[m])
         why = f"its step takes {cost[cheapest]:.1f} times that of contrastive, {most}'s {cost[most]:.1f}"
         found.append(Answer("the cheapest step", cheapest, f"{why}; {_gap(overview, cheapest)}"))
-    found += _when_trained(trained)
-    return found
+    return [*_merged(found), *_when_trained(trained)]
+
+
+def _merged(found: list[Answer]) -> list[Answer]:
+    """Return one row per method; the first reason of a method is kept."""
+    rows: dict[str, Answer] = {}
+    for each in found:
+        first = rows.get(each.method)
+        wish = each.wish if first is None else f"{first.wish}; {each.wish}"
+        rows[each.method] = Answer(wish, each.method, each.why if first is None else first.why)
+    return list(rows.values())
 
 
 def _when_trained(trained: Sequence[Arena]) -> list[Answer]:
@@ -79,9 +88,9 @@ def _when_trained(trained: Sequence[Arena]) -> list[Answer]:
     common = [m for m in trained[0].methods if all(m in arena.leaders for arena in trained)]
     if not common:
         return []
-    where = listed([arena.title for arena in trained])
-    why = f"no other of {len(trained[0].methods)} methods was found better: {where}"
-    return [Answer("to train more than a head", listed(common), why)]
+    where = listed([arena.dataset for arena in trained])
+    why = f"no other of {len(trained[0].methods)} methods was found better, on {where}"
+    return [Answer("to train more layers than a head", listed(common), why)]
 
 
 def _gap(overview: Overview, method: str) -> str:

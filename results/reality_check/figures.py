@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 INK, LEADS, REST, QUIET = "#333333", "#1b7837", "#8c96a8", "#b2182b"
 VERDICTS = {"better": LEADS, "worse": QUIET, "equivalent": "#fee08b", "undecided": "#eeeeee"}
 SETS = ("#4477aa", "#ee6677", "#ccbb44", "#66ccee", "#aa3377")  # one color per dataset
-WIDTH = 6.4
+WIDTH = 5.4
 FACTOR_WORDS = {
     "search": "nothing but luck",
     "dataset": "the dataset",

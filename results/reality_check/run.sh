@@ -6,7 +6,8 @@
 # LEVELFIELD is the command of an installed copy of a clean commit (pip install git+file:///...@TAG), so that edits
 # cannot change a running experiment. DATA has the datasets' directories, such as DATA/CUB_200_2011. OUT is a directory
 # outside the work tree. Every arena runs under its plan in results/plans. A trial that is in an unfinished archive
-# (results/unfinished/NAME) is not run again. Archive the results with `levelfield archive OUT/NAME`.
+# (results/unfinished/NAME) is not run again. Archive the results with `levelfield archive OUT/NAME -o results/NAME`; if
+# results/NAME exists, keep what it found first (keep_earlier.py).
 set -euo pipefail
 levelfield=$1 data=$2 out=$3
 results=$(cd "$(dirname "$0")/.." && pwd)
