@@ -49,7 +49,7 @@ class Rules:
 
     methods: int = 2
     searches: int = 3
-    trials: int = 20
+    trials: int = 16
     reruns: int = 2
     megabytes: float = 15.0
     plugins: frozenset[str] = frozenset()

@@ -18,6 +18,7 @@ from levelfield.stats import JudgedPair, Judgment
 DATASETS = {"cub200": "CUB-200-2011", "cars196": "Cars196", "flowers102": "Flowers-102", "glyphs": "Glyphs"}
 MODES = {"frozen": "frozen network", "tail": "upper layers trained", "finetune": "all layers trained"}
 EVIDENT = ("better", "worse")
+BUDGETS = {"frozen": (10, 16), "tail": (3, 8)}  # fewest searches and trials without a weak point, by mode
 NAME = re.compile(rf"(?P<data>[a-z0-9_]+)-(?P<mode>{'|'.join(MODES)})(?:-(?P<variant>[a-z0-9-]+))?")
 
 
@@ -164,7 +165,16 @@ class Arena:
     def shortfalls(self) -> list[str]:
         """Weaknesses of this arena's own procedure, one sentence each; empty for a sound one."""
         found = result_warnings(self.analysis.comparison)
-        if self.analysis.comparison.experiment.confirm.reruns < 2:
+        experiment = self.analysis.comparison.experiment
+        searches, trials = BUDGETS.get(self.mode, (0, 0))
+        if experiment.hyperparameters == "search" and (
+            experiment.search.repeats < searches or experiment.search.trials < trials
+        ):
+            found.append(
+                f"Searches x trials: {experiment.search.repeats} x {experiment.search.trials}; "
+                f"{searches} x {trials} are wanted here."
+            )
+        if experiment.confirm.reruns < 2:
             found.append("One rerun per selection does not show the luck of the seeds.")
         if fmean(self.unfinished) > 0.5:
             found.append(
