@@ -101,7 +101,7 @@ def _concatenate(parts: Sequence[Tensor]) -> Tensor:
 
 
 def _unit_error(sides: Sequence[tuple[Tensor, Tensor | None]]) -> float:
-    """Return how far the length of a row is from 1; infinite if the rows are of half precision."""
+    """Return the largest distance of a row's length from 1; infinite if the rows are of half precision."""
     given = [rows for side in sides for rows in side if rows is not None]
     if any(rows.dtype not in (torch.float32, torch.float64) for rows in given):
         return torch.inf
@@ -142,7 +142,7 @@ def _search(
 
 
 def _error_of_sum(count: int, unit_error: float) -> float:
-    """Return how far the sum of ``count`` products can be from the concatenation's cosine times ``count``.
+    """Return a bound for the error of a sum of ``count`` products, against ``count`` times the whole cosine.
 
     Rounding of the products is not part of it. Parts of other lengths than 1 have other shares of the
     concatenation; each of its rows is rounded once more; and the additions round.
