@@ -145,7 +145,7 @@ def test_a_sound_arena_has_no_weak_points(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.syspath_prepend(str(TOOL.parent))
     from arenas import Arena
 
-    def arena(**budget: int) -> Arena:
+    def arena(**budget: Any) -> Arena:
         made = written(tmp, means={"contrastive": 0.5, "triplet": 0.4, "untrained": 0.1}, **budget)
         return Arena(analyze(made))
 

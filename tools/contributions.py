@@ -196,10 +196,11 @@ def _words(names: Collection[str]) -> str:
 def contributions(folder: Path, changed: list[str] | None = None) -> tuple[list[Path], list[Path], list[str]]:
     """Return the plans and archives to check, and a sentence for each changed path that is elsewhere."""
     if changed is None:
-        plans = sorted((folder / PLANS).glob("*.json"))
         found = [path for path in (folder / PLACE).glob("*") if path.is_dir() and path.name != PLANS.name]
-        return plans, sorted(found), []
-    plans, archives, elsewhere = set(), set(), []
+        return sorted((folder / PLANS).glob("*.json")), sorted(found), []
+    plans: set[PurePosixPath] = set()
+    archives: set[PurePosixPath] = set()
+    elsewhere = []
     for path in map(PurePosixPath, changed):
         below = path.relative_to(PLACE).parts if path.is_relative_to(PLACE) else ()
         if len(below) == 2 and below[0] == PLANS.name and path.suffix == ".json":

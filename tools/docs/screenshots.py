@@ -1,6 +1,6 @@
 """Pictures of the pages for README and documentation: ``python -m tools.docs.screenshots SITE EXPERIMENT``.
 
-SITE is the directory that ``levelfield site results -o SITE`` wrote, EXPERIMENT a finished experiment. The pages
+SITE is the directory that ``levelfield site results -o SITE`` wrote, EXPERIMENT a finished experiment. Pages
 are opened in chromium at 1280 pixels. Pictures have 256 colors.
 """
 
