@@ -17,7 +17,7 @@ OPENINGS = "What|Whether|Who|Whose|Whom|How|Where|Which|When|Why|That|Those|Is|A
 BRITISH = re.compile(
     r"\b\w*(?:regularis|optimis|normalis|initialis|serialis|standardis|minimis|maximis|generalis|vectoris"
     r"|colour|behaviour|neighbour|centred|centre\b|centres|favour|artefact|catalogue|licence|grey|judgement"
-    r"|labelled|cancelled|analyse\b|analysed|analysing)\w*",
+    r"|labelled(?!by)|cancelled|analyse\b|analysed|analysing)\w*",
     re.IGNORECASE,
 )
 # The old word in ordinary prose, and what to write instead.
