@@ -1,7 +1,7 @@
 """Pictures of the pages for README and documentation: ``python -m tools.docs.screenshots SITE EXPERIMENT``.
 
-SITE is the directory that ``levelfield site results -o SITE`` wrote, EXPERIMENT a finished experiment. Pages
-are opened in chromium at 1280 pixels. Pictures have 256 colors.
+SITE is the directory that ``levelfield site results -o SITE`` wrote, EXPERIMENT a finished experiment. The
+pages are opened in chromium at 1280 pixels. Pictures have 256 colors.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ def main() -> None:
         _write(page, "leaderboard.png")
         page.goto(address)
         page.locator("table.experiments a").first.click()
+        page.wait_for_selector("#trust", state="attached")
         _wait_for_charts(page)
         _write(page, "report.png")
         gallery = page.locator(".gallery")

@@ -85,6 +85,7 @@ def test_a_new_trial_appears_without_a_reload(
         assert page.evaluate("window.stayed") is True, "the page was never loaded again"
         page.wait_for_selector("section.verdict")
         page.get_by_role("link", name="The report").click()
+        page.wait_for_selector("#scores")
         assert "Test scores" in page.inner_text("main")
 
 
@@ -93,11 +94,13 @@ def test_chosen_experiments_stand_side_by_side(server: str, open_page: Opener) -
     for name in ("cub200", "sop"):
         page.get_by_label(f"select {name}").check()
     page.get_by_role("button", name="Compare selected").click()
+    page.wait_for_load_state()  # the page comes in pieces
     assert page.locator(".columns section").count() == 2
     assert "told apart in both experiments" in page.inner_text("section.verdict")
     assert page.locator(".diagram svg").count() == 0, "two experiments cannot reach the critical difference"
     page.get_by_label("Metric").select_option("precision_at_1")
     page.get_by_role("button", name="Show").click()
+    page.wait_for_selector("p.lead:has-text('P@1')")
     assert "concatenated P@1" in page.inner_text("main")
 
 
