@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -26,8 +27,9 @@ EXACT_UP_TO = 200_000  # rows; at D = 128 a query then takes about as long as a 
 LINKS = 32  # per node of the HNSW graph
 TRAINING_ROWS_PER_LIST = 64
 PIECE = 1 << 15
-SAMPLE = 500  # queries for the measurement of recall
-UNTRAINED = 16  # every 16th row is kept out of the training of lists, for an unbiased recall
+SAMPLE = 500  # queries that tune the effort, and as many others that measure the recall
+HELD_OUT = 16  # at most one row of 16 is held out for them
+FEW = 50  # fewer new rows than this do not measure a recall
 RECALL_AT = 10
 EFFORTS: dict[IndexKind, tuple[int, ...]] = {
     "hnsw": (16, 32, 64, 128, 256, 512),
@@ -46,8 +48,13 @@ class ApproximateCard(BaseModel):
         rows: Number of rows covered; later rows are searched exactly.
         effort: Search effort: efSearch of a graph, nprobe of lists.
         refine: Candidates that are ranked exactly per requested result.
-        recall: Recall at 10 against exact search, on a sample of the index's own vectors.
-        sample: Number of queries in the sample.
+        recall: Recall at 10 against exact search, on queries that the effort was not tuned on.
+        low: Lower end of its 95% interval.
+        high: Upper end of its 95% interval.
+        fresh: If true, the queries were images that the index did not hold yet, like those that will come. If
+            false, they were rows of the index, each excluded from its own results; a graph finds their
+            neighbors more easily.
+        sample: Number of queries.
         target: Recall that the effort was tuned for.
         bytes: File size.
         removed: Number of removed rows at the time of the measurement.
@@ -61,10 +68,24 @@ class ApproximateCard(BaseModel):
     effort: Annotated[int, Field(ge=1, le=2**20)]
     refine: Annotated[int, Field(ge=1, le=2**20)]
     recall: Annotated[float, Field(ge=0, le=1)]
+    low: Annotated[float, Field(ge=0, le=1)] = 0.0
+    high: Annotated[float, Field(ge=0, le=1)] = 1.0
+    fresh: bool = False
     sample: Annotated[int, Field(ge=0, le=2**40)]
     target: Annotated[float, Field(ge=0, le=1)]
     bytes: Annotated[int, Field(ge=0, le=2**60)]
     removed: Annotated[int, Field(ge=0, le=2**40)] = 0
+
+
+@dataclass(frozen=True)
+class Recall:
+    """Recall at 10 with its 95% interval; see :class:`ApproximateCard`."""
+
+    value: float
+    low: float
+    high: float
+    sample: int
+    fresh: bool
 
 
 @dataclass(frozen=True)
@@ -91,7 +112,7 @@ def choose_index_type(rows: int, size: int, *, memory: int, exact_up_to: int = E
     """
     if rows <= exact_up_to:
         return IndexType("exact", "Flat", 0)
-    graph = rows * (size + LINKS * 2 * 4 + 16)
+    graph = rows * (size + LINKS * 2 * 4 + 24)
     if graph <= memory:
         return IndexType("hnsw", f"HNSW{LINKS},SQ8", graph)
     lists = 1 << max(4, round(np.log2(4 * rows**0.5)))
@@ -103,7 +124,7 @@ def choose_index_type(rows: int, size: int, *, memory: int, exact_up_to: int = E
     ]  # bits per code, codes per vector
     for bits, codes in options:
         whole = max(1, int(codes))
-        taken = int(rows * (whole * bits / 8 + 8) + lists * size * 4)
+        taken = int(rows * (whole * bits / 8 + 16) + lists * size * 4)
         if size % whole == 0 and taken <= memory:
             recipe = f"IVF{lists},PQ{whole}x4fs" if bits == 4 else f"IVF{lists},PQ{whole}"
             return IndexType("ivfpq", recipe, taken)
@@ -141,11 +162,15 @@ class ApproximateIndex:
         _, candidates = search(queries, wanted, params=options)
         return _rank_candidates(vectors, queries, candidates, count)
 
-    def add(self, vectors: Vectors) -> None:
-        """Add the rows that are not covered yet."""
-        for _, shard in vectors.shards(self.rows):
-            for start in range(0, len(shard), PIECE):
-                self._index.add(np.ascontiguousarray(shard[start : start + PIECE]))
+    def add(self, vectors: Vectors, rows: Rows) -> None:
+        """Add these rows; with those in the index they must be all from 0 on before it is written."""
+        numbered = isinstance(self._index, require_faiss().IndexIDMap)  # older indexes are not
+        for start in range(0, len(rows), PIECE):
+            part = rows[start : start + PIECE]
+            if numbered:
+                self._index.add_with_ids(vectors.take(part), part)
+            else:
+                self._index.add(vectors.take(part))
 
     def write(self, file: Path) -> int:
         """Write the index atomically and return its size in bytes."""
@@ -158,59 +183,87 @@ class ApproximateIndex:
         return file.stat().st_size
 
 
+def held_out_rows(vectors: Vectors) -> Rows:
+    """Return the rows that a new index gets last, after they were the queries that measure its recall."""
+    count = min(2 * SAMPLE, vectors.count // HELD_OUT)
+    generator = numpy_generator("index", "held out")
+    return np.sort(generator.choice(vectors.count, size=count, replace=False)).astype(np.int64)
+
+
 def build_index(
     vectors: Vectors,
     index_type: IndexType,
     *,
+    without: Rows,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> ApproximateIndex:
-    """Build an index of this type from all vectors."""
+    """Build an index of this type from all vectors but the rows ``without``, which are added later."""
     faiss = require_faiss()
-    index = faiss.index_factory(vectors.size, index_type.recipe, faiss.METRIC_INNER_PRODUCT)
+    index = faiss.index_factory(vectors.size, f"IDMap,{index_type.recipe}", faiss.METRIC_INNER_PRODUCT)
     if index_type.kind == "ivfpq":
         faiss.extract_index_ivf(index).cp.seed = 1  # k-means: the same vectors give the same index
+    rows = np.setdiff1d(np.arange(vectors.count), without, assume_unique=True)
     if not index.is_trained:
-        index.train(vectors.take(_training_rows(vectors, index_type)))
+        index.train(vectors.take(_training_rows(rows, index_type)))
     kind = index_type.kind
     made = ApproximateIndex(index, kind, effort=EFFORTS[kind][0], refine=REFINES[kind][0])
-    for start, shard in vectors.shards():
-        for at in range(0, len(shard), PIECE):
-            index.add(np.ascontiguousarray(shard[at : at + PIECE]))
-            progress(start + min(at + PIECE, len(shard)), vectors.count)
+    for start in range(0, len(rows), PIECE):
+        made.add(vectors, rows[start : start + PIECE])
+        progress(min(start + PIECE, len(rows)), vectors.count)
     return made
 
 
 def tune_effort(
-    index: ApproximateIndex, vectors: Vectors, *, target: float, removed: Rows
-) -> tuple[float, int]:
-    """Set the smallest effort that reaches the recall ``target``; return the recall and the sample size.
+    index: ApproximateIndex, vectors: Vectors, *, new: Rows, target: float, removed: Rows
+) -> Recall:
+    """Set the smallest effort that reaches the recall ``target``; return the recall on other queries.
 
-    The queries are rows of the index on which the lists were not trained. Each query is excluded from its own
-    results. The recall is lower for queries unlike the images of the index.
+    The queries are the rows ``new`` that the index does not hold yet. If they are few, they are rows of the
+    index, each excluded from its own results. Half of them tune the effort, the others measure the recall,
+    since the best of several efforts looks better on the queries that chose it.
     """
     if not 0 < target <= 1:
         raise UsageError(f"the target recall is {target}; it must lie between 0 and 1")
-    alive = np.setdiff1d(np.arange(index.rows), removed)
-    generator = numpy_generator("index", "recall")
-    fair = alive[alive % UNTRAINED == 0]
-    fair = fair if len(fair) >= SAMPLE // 5 else alive
-    sample = np.sort(generator.choice(fair, size=min(SAMPLE, len(fair)), replace=False))
+    new = np.setdiff1d(new, removed)
+    fresh = len(new) >= FEW
+    candidates = new if fresh else np.setdiff1d(np.arange(index.rows), removed)
+    size = min(2 * SAMPLE, len(candidates))
+    sample = np.sort(numpy_generator("index", "recall").choice(candidates, size=size, replace=False))
     queries = vectors.take(sample)
-    requested = RECALL_AT + 1
-    wanted = _without(search_exactly(vectors, queries, requested, removed=removed)[0], sample)
-    recall = 0.0
+    hidden = np.union1d(removed, np.setdiff1d(new, removed)) if fresh else removed
+    requested = RECALL_AT + 1 - int(fresh)
+    own = np.full(size, -2) if fresh else sample
+    wanted = _without(search_exactly(vectors, queries, requested, removed=hidden)[0], own)
+    tuning, measuring = np.arange(size) % 2 == 0, np.arange(size) % 2 == (size > 1)
+
+    def shares() -> npt.NDArray[np.float64]:
+        found, _ = index.search(vectors, queries, requested, removed=removed)
+        return _overlaps(wanted, _without(found, own))
+
+    measured = shares()
     for refine in REFINES[index.kind]:
         before = -1.0
         for effort in EFFORTS[index.kind]:
             index.refine, index.effort = refine, effort
-            found, _ = index.search(vectors, queries, requested, removed=removed)
-            recall = _overlap(wanted, _without(found, sample))
-            if recall >= target:
-                return recall, len(sample)
+            measured = shares()
+            recall = float(measured[tuning].mean())
+            if recall - _standard_error(measured[tuning]) >= target or recall == 1:
+                return _estimate(measured[measuring], fresh=fresh)
             if recall - before < 0.002:  # more effort no longer helps; more candidates may
                 break
             before = recall
-    return recall, len(sample)
+    return _estimate(measured[measuring], fresh=fresh)
+
+
+def _standard_error(shares: npt.NDArray[np.float64]) -> float:
+    return float(shares.std(ddof=1) / len(shares) ** 0.5) if len(shares) > 1 else 0.0
+
+
+def _estimate(shares: npt.NDArray[np.float64], *, fresh: bool) -> Recall:
+    """Return the mean with its interval; a perfect sample of n still has the lower end 1 - 3 / n."""
+    value, n = float(shares.mean()), len(shares)
+    margin = max(1.96 * _standard_error(shares), 3 / n if value == 1 else 0.0)
+    return Recall(value, max(0.0, value - margin), min(1.0, value + margin), n, fresh)
 
 
 def read_index(file: Path, card: ApproximateCard, *, mapped: bool = True) -> ApproximateIndex:
@@ -277,13 +330,11 @@ def _similarities(vectors: Vectors, queries: Floats, candidates: Rows) -> Floats
     return found[0] if len(found) == 1 else np.maximum.reduce(found)
 
 
-def _training_rows(vectors: Vectors, index_type: IndexType) -> Rows:
+def _training_rows(rows: Rows, index_type: IndexType) -> Rows:
     wanted = GRAPH_TRAINING_ROWS
     if index_type.kind == "ivfpq":
         lists = int(index_type.recipe.split(",", maxsplit=1)[0].removeprefix("IVF"))
         wanted = TRAINING_ROWS_PER_LIST * lists
-    rows = np.arange(vectors.count)
-    rows = rows[rows % UNTRAINED != 0]
     generator = numpy_generator("index", "training rows")
     return np.sort(generator.choice(rows, size=min(len(rows), wanted), replace=False))
 
@@ -295,6 +346,5 @@ def _without(rows: Rows, own: Rows) -> list[set[int]]:
     ]
 
 
-def _overlap(wanted: list[set[int]], found: list[set[int]]) -> float:
-    shares = [len(w & f) / len(w) for w, f in zip(wanted, found, strict=True) if w]
-    return float(np.mean(shares)) if shares else 1.0
+def _overlaps(wanted: list[set[int]], found: list[set[int]]) -> npt.NDArray[np.float64]:
+    return np.array([len(w & f) / len(w) if w else 1.0 for w, f in zip(wanted, found, strict=True)])

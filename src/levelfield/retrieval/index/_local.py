@@ -217,13 +217,15 @@ class LocalIndex:
                 return
             recipe = covered.recipe
             index = approximate.read_index(self.directory / card.approximate_file, covered, mapped=False)
-            index.add(self._vectors)
+            new = np.arange(covered.rows, self._vectors.count)
         else:
             recipe = index_type.recipe
-            index = approximate.build_index(self._vectors, index_type, progress=progress)
-        recall, sample = approximate.tune_effort(
-            index, self._vectors, target=card.recall, removed=self._removed
+            new = approximate.held_out_rows(self._vectors)
+            index = approximate.build_index(self._vectors, index_type, without=new, progress=progress)
+        recall = approximate.tune_effort(
+            index, self._vectors, new=new, target=card.recall, removed=self._removed
         )
+        index.add(self._vectors, new)
         file = self.directory / f"approximate-{index_type.kind}-{index.rows}.faiss"
         facts = ApproximateCard(
             kind=index_type.kind,
@@ -231,8 +233,11 @@ class LocalIndex:
             rows=index.rows,
             effort=index.effort,
             refine=index.refine,
-            recall=recall,
-            sample=sample,
+            recall=recall.value,
+            low=recall.low,
+            high=recall.high,
+            fresh=recall.fresh,
+            sample=recall.sample,
             target=card.recall,
             bytes=index.write(file),
             removed=len(self._removed),
@@ -348,7 +353,8 @@ def describe_search(index: LocalIndex) -> str:
     facts = index.card.approximate
     if facts is None:
         return "exact search"
+    asked = "new images" if facts.fresh else "its own images"
     return (
-        f"{facts.recipe}, recall at 10 of {facts.recall:.3f} against exact search on {facts.sample} queries, "
-        f"{facts.bytes / 1e6:.0f} MB"
+        f"{facts.recipe}, recall at 10 of {facts.recall:.3f} ({facts.low:.3f} to {facts.high:.3f}) against "
+        f"exact search on {facts.sample} {asked}, {facts.bytes / 1e6:.0f} MB"
     )
