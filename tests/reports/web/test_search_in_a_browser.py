@@ -14,6 +14,7 @@ import levelfield as lf
 from levelfield.retrieval.index import add_images, images_from_folder, open_or_create_index
 
 pytestmark = pytest.mark.slow
+expect.set_options(timeout=120_000)  # of a busy machine
 LABELS = ("Black_throated_Blue_Warbler", "Rhinocerosauklet-Pterodroma-phaeopygia", "Elster")
 
 # Words of labels and names that are on more than one line.
@@ -58,6 +59,7 @@ def test_a_person_can_search(address: str, width: int, scheme: str, tmp_path: Pa
             viewport={"width": width, "height": 900},
             color_scheme="dark" if scheme == "dark" else "light",
         )
+        page.set_default_timeout(120_000)
         watched = Watched(page)
         page.goto(f"{address}/search")
         assert "12 images" in page.inner_text("main") and "model 0" in page.inner_text("main")
