@@ -113,7 +113,8 @@ def test_only_the_guard_and_the_development_view_load_datasets() -> None:
                 callers.add(str(file.relative_to(SOURCE)))
             if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in FULL_DATASETS:
                 callers.add(str(file.relative_to(SOURCE)))
-    assert callers == {"protocol/guard.py"}
+    # `levelfield models` scores test classes without training; its guide says what that means
+    assert callers == {"protocol/guard.py", "api/choice/_images.py"}
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -29,9 +29,9 @@ from levelfield.records import Preregistration, Store, read_archive_manifest, re
 PLACE = PurePosixPath("results/contributed")
 PLANS = PLACE / "plans"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{2,60}")
-PRIVATE = ("folder", "csv")  # datasets that nobody else has
+PRIVATE = ("folder", "csv")  # private datasets
 FROM_ELSEWHERE = re.compile(r"hf:|torchvision:|.*\.py$")
-TABLES = ("results.csv", "results.md", "results.tex", "pairs.csv")
+TABLES = ("results.csv", "results.md", "results.tex", "pairs.csv", "verdict.json")
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ number = 3
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Ten classes of eight pictures, which pooled colors tell apart; and the encoders beside them."""
+    """Ten classes of eight images, which pooled colors tell apart; and the encoders beside them."""
     top = tmp_path_factory.mktemp("choice")
     random = np.random.default_rng(0)
     for label in range(10):

@@ -140,7 +140,7 @@ def test_other_pickles_end_in_one_line(tmp_path: Path, content: bytes) -> None:
         (lambda c: c["gnd"][0].update(easy=[99]), "lists image 99 of 12"),
         (lambda c: c["gnd"][0].update(easy=[3]), "as relevant and as ignored"),
         (lambda c: c["gnd"][0].update(easy="abc"), "holds a str in place of a list"),
-        (lambda c: c["imlist"].__setitem__(0, "../../secret"), "which is no file name"),
+        (lambda c: c["imlist"].__setitem__(0, "../../secret"), "which is not a file name"),
         (lambda c: c["imlist"].__setitem__(0, c["imlist"][1]), "is listed twice"),
     ],
 )

@@ -26,7 +26,7 @@ def test_a_jumping_clock_changes_no_record(
 
     class JumpingClock(datetime):
         @classmethod
-        def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+        def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]  # typeshed: Self
             jumps = timedelta(days=365 * chance.choice([0, years]), seconds=chance.uniform(-1e5, 1e5))
             times.append(datetime.now(tz) + jumps)
             return times[-1]

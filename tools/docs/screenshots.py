@@ -1,7 +1,7 @@
-"""Pictures of the pages for README and documentation: ``python -m tools.docs.screenshots SITE EXPERIMENT``.
+"""Images of the pages for README and documentation: ``python -m tools.docs.screenshots SITE EXPERIMENT``.
 
 SITE is the directory that ``levelfield site results -o SITE`` wrote, EXPERIMENT a finished experiment. The
-pages are opened in chromium at 1280 pixels. Pictures have 256 colors.
+pages are opened in chromium at 1280 pixels. Images have 256 colors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HEIGHTS = {"report.png": 1250, "leaderboard.png": 900, "live.png": 900, "gallery
 
 
 def main() -> None:
-    """Open each page and write its picture to ``docs/images``."""
+    """Open each page and write its image to ``docs/images``."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("site", type=Path)
     parser.add_argument("experiment", type=Path)

@@ -115,7 +115,7 @@ class ModelChoice:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Which model to use, what is faster, and which code to store."""
+        """Choice of a model: the best, a faster one, and a code to store."""
         found = self.comparison.conclusion
         if found.use is None:
             return found.answer

@@ -156,7 +156,7 @@ def read_text(path: Path, *, max_bytes: int | None = None) -> str:
 
 
 def check_is_file(path: Path, *, max_bytes: int | None = None) -> None:
-    """Raise RunError for a pipe, a device or a file that is too large, OSError if there is not a file."""
+    """Raise RunError for a pipe, a device or a file that is too large, OSError if the file does not exist."""
     status = path.stat()
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))

@@ -11,7 +11,7 @@ def long_digest(value: Any) -> str:
     """Return all 64 hexadecimal digits of the digest of a JSON value.
 
     Two values with the same first 16 digits can be made on purpose, with some hours of computing. Use all
-    digits where somebody could gain from that.
+    digits where an attacker could gain from that.
 
     Example:
         >>> long_digest({"a": 1}).startswith(digest({"a": 1})), len(long_digest({"a": 1}))

@@ -160,10 +160,10 @@ def render_choice_page(choice: ModelChoice, *, title: str = "Which model for the
     (table, _), *others = _tables(choice)
     card = '<div class="card" tabindex="0" role="region" aria-label="{}">{}</div>'
     under = '<p class="under">{}</p>'
-    picture = Markup(card).format("Quality against speed", embed_chart(choice_chart(choice)))
+    chart = Markup(card).format("Quality against speed", embed_chart(choice_chart(choice)))
     costs = Markup(card).format("Costs", Markup(table.html(sortable=True)))
     first = Markup("<p><b>{}</b></p>").format(choice.text)
-    sections = [("cost", "Quality and cost", first + picture + costs + Markup(under).format(COST_CAPTION))]
+    sections = [("cost", "Quality and cost", first + chart + costs + Markup(under).format(COST_CAPTION))]
     for number, (table, caption) in enumerate(others):
         shown = Markup(card).format(table.title, Markup(table.html(sortable=True)))
         sections.append((f"more-{number}", table.title, shown + Markup(under).format(caption)))

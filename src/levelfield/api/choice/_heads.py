@@ -1,4 +1,4 @@
-"""What a trained head brings to each model, by the protocol of the preset ``laptop``."""
+"""Gain of a trained head for each model, by the protocol of the preset ``laptop``."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class ChoiceResult:
 
     @property
     def codes(self) -> Any:
-        """What smaller codes keep: one row per model and code."""
+        """Scores of smaller codes: one row per model and code."""
         return as_frame(
             [{"model": name, **asdict(code)} for name, found in self.choice.codes.items() for code in found]
         )
@@ -88,7 +88,7 @@ class ChoiceResult:
         }
 
     def write_report(self, path: str | Path) -> Path:
-        """Write one self-contained HTML page: verdict, scores, costs with a picture, codes and heads."""
+        """Write one self-contained HTML page: verdict, scores, costs with a chart, codes and heads."""
         from levelfield.core.files import write_text
         from levelfield.reports import render_choice_page
 

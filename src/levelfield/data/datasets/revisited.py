@@ -142,5 +142,7 @@ def _image(text: Any, file: Path) -> str:
     """Return the path of an image; a name cannot lead to another folder."""
     name = text.decode("latin1") if isinstance(text, bytes) else text
     if not isinstance(name, str) or not name or set(name) & set("/\\\0") or name.startswith("."):
-        raise UsageError(f"{file} names the image {str(name)[:60]!r}, which is no file name; fetch it again")
+        raise UsageError(
+            f"{file} names the image {str(name)[:60]!r}, which is not a file name; fetch it again"
+        )
     return f"jpg/{name}.jpg"
