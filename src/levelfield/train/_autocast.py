@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from levelfield.train._light_optimizer import step_without_hooks
+
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -48,7 +50,7 @@ class Autocast:
             self._scaler.step(optimizer)
             self._scaler.update()
         else:
-            _step_without_hooks(optimizer)
+            step_without_hooks(optimizer)
 
     def state(self) -> dict[str, Any]:
         """Return the state for resuming."""
@@ -58,12 +60,3 @@ class Autocast:
         """Load a state from :meth:`state`."""
         if state:
             self._scaler.load_state_dict(state)
-
-
-def _step_without_hooks(optimizer: torch.optim.Optimizer) -> None:
-    """Call ``optimizer.step()`` without PyTorch's wrapper for profilers and hooks.
-
-    The wrapper takes as long as the step of a small head. No code here registers hooks.
-    """
-    step = type(optimizer).step
-    getattr(step, "__wrapped__", step)(optimizer)

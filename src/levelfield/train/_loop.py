@@ -37,6 +37,7 @@ from levelfield.train._early_stopping import EarlyStopping
 from levelfield.train._embed import describe_unusable, embed
 from levelfield.train._head_init import initialize_head
 from levelfield.train._inputs import Inputs
+from levelfield.train._light_optimizer import unmarked_methods
 from levelfield.train._objective import NotFiniteError, Objective
 from levelfield.train._optim import create_optimizer, set_rates
 from levelfield.train._ranks import average_gradients, broadcast_from_rank_zero, rank, shard
@@ -118,14 +119,15 @@ class _Run:
         self.sampler = _create_sampler(spec, self.labels)
         self.bank = _attach_bank(self.sampler, len(self.labels), embedder.size)
         loss_lr = float(spec.hyperparameters.get(LOSS_LR, losses.registry[spec.recipe.loss].card.loss_lr))
-        self.optimizer = create_optimizer(
-            spec.optimizer,
-            embedder=self.embedder,
-            loss=self.objective.loss,
-            loss_lr=loss_lr,
-            train_trunk=not self.frozen,
-            others=self.objective.parameter_groups(loss_lr=loss_lr),
-        )
+        with unmarked_methods():
+            self.optimizer = create_optimizer(
+                spec.optimizer,
+                embedder=self.embedder,
+                loss=self.objective.loss,
+                loss_lr=loss_lr,
+                train_trunk=not self.frozen,
+                others=self.objective.parameter_groups(loss_lr=loss_lr),
+            )
         self.autocast = Autocast(spec.training.precision, device)
         self.forward = torch.compile(embedder) if spec.training.compile else embedder
         self.early_stopping = EarlyStopping(
@@ -264,13 +266,15 @@ class _Run:
         return {name: float(scores[name]) for name in wanted}, round(alike, 6)
 
     def _state(self) -> dict[str, Any]:
+        with unmarked_methods():
+            optimizer = self.optimizer.state_dict()
         return {
             "epoch": self.epoch,
             "embedder": trained_state_dict(self.embedder, mode=self.spec.trunk.mode),
             "objective": self.objective.state(),
             "bank": {} if self.bank is None else self.bank.state_dict(),
             "scaler": self.autocast.state(),
-            "optimizer": self.optimizer.state_dict(),
+            "optimizer": optimizer,
             "best": dict(self.best),
             "best_epoch": self.early_stopping.best_epoch,
             "best_score": self.early_stopping.best_score,
@@ -290,7 +294,8 @@ class _Run:
         if self.bank is not None:
             self.bank.load_state_dict(state["bank"])
         self.autocast.load_state(state["scaler"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        with unmarked_methods():
+            self.optimizer.load_state_dict(state["optimizer"])
         self.best = state["best"]
         self.early_stopping.best_epoch, self.early_stopping.best_score = (
             state["best_epoch"],
