@@ -65,6 +65,20 @@ def test_queries_and_gallery_may_differ_and_items_be_ignored():
         check_equal(found, expected)
 
 
+def test_equal_parts_are_searched_once(monkeypatch):
+    parts, labels = models(2)
+    parts = [parts[0], parts[0].clone(), parts[1], parts[0]]
+    filled = []
+    fill = _concatenation.fill_similarities
+    monkeypatch.setattr(
+        _concatenation, "fill_similarities", lambda *given: (filled.append(1), fill(*given))[1]
+    )
+    folds, whole = evaluate_concatenation(parts, labels, metrics=NAMES)
+    assert len(filled) == 3
+    for found, rows in zip([*folds, whole], [*parts, F.normalize(torch.cat(parts, 1))], strict=True):
+        check_equal(found, evaluate(rows, labels, metrics=NAMES, per_query=True))
+
+
 @pytest.mark.parametrize("scale", [1.0, 3.0])
 def test_parts_that_are_not_unit_vectors_are_searched_one_by_one(scale, monkeypatch):
     parts, labels = models(2)

@@ -125,6 +125,7 @@ def _search(
     slacks.append(sum(slacks) + 2 * _error_of_sum(len(parts), _unit_error(sides[:-1])))
     for request in parts:
         request.gallery.cache()
+    repeated = _repeated(sides[:-1])
     buffer, sums = block_buffers(whole, rows, 2)
     for block in query_blocks(whole, rows, len(buffer)):
         products, total = buffer[: len(block)], sums[: len(block)]
@@ -133,12 +134,25 @@ def _search(
             if filtered and request is whole:
                 products = total
             elif filtered:
-                fill_similarities(request, block, products)
+                if number not in repeated:
+                    fill_similarities(request, block, products)
                 total.copy_(products) if number == 0 else total.add_(products)
+            if number in repeated:
+                tables[number][:, block] = tables[number - 1][:, block]
+                continue
             for some, hits in search_block(request, block, products, slack=slacks[number]):
                 for place, metric in enumerate(resolved.retrieval):
                     tables[number][place, some] = metric.compute(hits)
     return tables
+
+
+def _repeated(sides: Sequence[tuple[Tensor, Tensor | None]]) -> set[int]:
+    """Return the numbers of models whose embeddings are those of the model before: frozen, without a head."""
+
+    def equal(one: Tensor | None, other: Tensor | None) -> bool:
+        return one is other or (one is not None and other is not None and torch.equal(one, other))
+
+    return {n for n in range(1, len(sides)) if all(map(equal, sides[n - 1], sides[n]))}
 
 
 def _error_of_sum(count: int, unit_error: float) -> float:

@@ -10,7 +10,6 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 
 import torch
 
@@ -38,10 +37,6 @@ def step_without_hooks(optimizer: torch.optim.Optimizer) -> None:
 
     The wrappers take as long as the step of a small head. No code here registers hooks.
     """
+    plain: Callable[[torch.optim.Optimizer], object] = inspect.unwrap(type(optimizer).step)
     with torch.no_grad():
-        _plain_step(type(optimizer))(optimizer)
-
-
-@cache
-def _plain_step(kind: type[torch.optim.Optimizer]) -> Callable[[torch.optim.Optimizer], None]:
-    return inspect.unwrap(kind.step)
+        plain(optimizer)
