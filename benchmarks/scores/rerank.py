@@ -1,12 +1,12 @@
 """Gain of re-ranking on CUB-200-2011 and on Glyphs.
 
-    python -m benchmarks.scores.rerank rerank --cub DIRECTORY [--work DIRECTORY]
-    python -m benchmarks.scores.rerank alone --cub DIRECTORY [--work DIRECTORY]
+    python -m benchmarks.scores.rerank rerank [--cub DIRECTORY] [--work DIRECTORY]
+    python -m benchmarks.scores.rerank alone [--cub DIRECTORY] [--work DIRECTORY]
 
 ``rerank`` tunes re-ranking on classes 1-100 of CUB and scores classes 101-200; it does the same with
 classes of Glyphs that the network was not trained on. ``alone`` re-ranks one query at a time with
 k-reciprocal re-ranking, as a search box does, for some of the queries. Files go to a temporary directory
-(``--work`` keeps them, so that CUB is indexed once).
+(``--work`` keeps them, so that CUB is indexed once). Without ``--cub`` only Glyphs is used.
 """
 
 from __future__ import annotations
@@ -31,6 +31,18 @@ from levelfield.retrieval.rerank import RERANKERS, RerankingResult, RetrievalSet
 
 def two_sets(work: Path) -> Iterator[tuple[str, RetrievalSet, RetrievalSet]]:
     """Yield a title, the scored set and the set that parameters are tuned on: of CUB, then of Glyphs."""
+    if (work / "cub-index").exists():
+        yield cub_set(work)
+    embeddings, labels = glyphs(work)
+    # The network was trained on the first half of the classes, where every ranking is perfect.
+    unseen = labels > int(labels.max()) // 2
+    odd = labels % 2 == 1
+    title = "Glyphs, classes that the network never saw: odd ones, tuned on even ones"
+    yield title, *halves(embeddings, labels, unseen & ~odd, unseen & odd)
+
+
+def cub_set(work: Path) -> tuple[str, RetrievalSet, RetrievalSet]:
+    """Return the title and the two sets of CUB, from its index."""
     index = retrieval_index.open_index(work / "cub-index")
     items = list(index.all_images())
     every = torch.from_numpy(index.vectors(np.array([item.row for item in items])))
@@ -38,13 +50,7 @@ def two_sets(work: Path) -> Iterator[tuple[str, RetrievalSet, RetrievalSet]]:
     place = {name: number for number, name in enumerate(names)}
     labels = torch.tensor([place[item.label] for item in items])
     development, test = labels < 100, labels >= 100
-    yield "CUB, classes 101-200, tuned on 1-100", *halves(every, labels, development, test)
-    embeddings, labels = glyphs(work)
-    # The network was trained on the first half of the classes, where every ranking is perfect.
-    unseen = labels > int(labels.max()) // 2
-    odd = labels % 2 == 1
-    title = "Glyphs, classes that the network never saw: odd ones, tuned on even ones"
-    yield title, *halves(embeddings, labels, unseen & ~odd, unseen & odd)
+    return "CUB, classes 101-200, tuned on 1-100", *halves(every, labels, development, test)
 
 
 def halves(
@@ -143,7 +149,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         work = given.work or Path(temporary)
         work.mkdir(parents=True, exist_ok=True)
-        if not (work / "cub-index").exists():
+        if given.cub and not (work / "cub-index").exists():
             everything(given.cub, work)
         for title, scored, development in two_sets(work):
             (rerank if given.what == "rerank" else alone)(title, scored, development)

