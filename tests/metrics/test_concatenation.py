@@ -69,10 +69,12 @@ def test_equal_parts_are_searched_once(monkeypatch):
     parts, labels = models(2)
     parts = [parts[0], parts[0].clone(), parts[1], parts[0]]
     filled = []
-    fill = _concatenation.fill_similarities
-    monkeypatch.setattr(
-        _concatenation, "fill_similarities", lambda *given: (filled.append(1), fill(*given))[1]
-    )
+
+    def fill(*given):
+        filled.append(given)
+        fill_similarities(*given)
+
+    monkeypatch.setattr(_concatenation, "fill_similarities", fill)
     folds, whole = evaluate_concatenation(parts, labels, metrics=NAMES)
     assert len(filled) == 3
     for found, rows in zip([*folds, whole], [*parts, F.normalize(torch.cat(parts, 1))], strict=True):
