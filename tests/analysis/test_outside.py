@@ -42,6 +42,7 @@ def lower_a_losing_trial_and_reseal(directory: Path) -> None:
         trial.update(score=0.01, fold_scores=[0.01] * len(trial["runs"]))
         for run in trial["runs"]:
             edit(directory / "runs" / run / "result.json", lambda r: r["validation"].update(map_at_r=0.01))
+            (directory / "runs" / run / "epochs.jsonl").unlink()  # its learning curve would show it
 
     edit(trial_file(directory, lost), lowered)
     reseal(directory)

@@ -45,7 +45,8 @@ def test_a_run_as_planned_is_named_in_ledger_report_and_notes(
     assert len(digest) == 64  # of 16 digits, two plans could be made to have one digest
     assert "1 methods, 1 searches, 1 trials, 2 folds, 2 reruns, seed 0" in said
     assert run_app(["run", str(experiment_file), "--out", str(out), "--plan", str(plan), "--quiet"]) == 0
-    assert f"Preregistered with plan {digest}." in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert f"Preregistered with plan {digest}." in " ".join(printed.split())
     assert events(out)[0] == EVENT_PLAN and EVENT_DEPARTED not in events(out)
     assert digest in (out / "report" / "index.html").read_text()
     assert run_app(["verify", str(out), "--plan", str(plan)]) == 0
