@@ -7,8 +7,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from tests.helpers.made_experiments import written
 
-from levelfield.analysis import analyze
+from levelfield.analysis import Analysis, analyze
 from levelfield.core.space import Float
 from levelfield.records import MetricInfo, Trial
 from levelfield.reports import means_table, render_report, write_figures
@@ -24,31 +25,33 @@ Writer = Callable[..., Path]
 MEANS = {f"m{number:02d}": 0.5 - 0.004 * number for number in range(22)} | {"untrained": 0.1}
 
 
-@pytest.fixture
-def root(write_experiment: Writer) -> Path:
-    return write_experiment(means=MEANS, repeats=3, reruns=4, trials=5, query_noise=0.02)
+@pytest.fixture(scope="module")
+def analysis(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
+    root = tmp_path_factory.mktemp("many")
+    return analyze(written(root, means=MEANS, repeats=3, reruns=4, trials=5, query_noise=0.02))
 
 
-def test_every_table_counts_searches_and_reruns(root: Path) -> None:
-    analysis = analyze(root)
+@pytest.fixture(scope="module")
+def page(analysis: Analysis) -> str:
+    return render_report(analysis)  # judges 253 pairs by each metric, which takes seconds
+
+
+def test_every_table_counts_searches_and_reruns(analysis: Analysis, page: str) -> None:
     assert {row.cells[2].text for row in means_table(analysis).rows[:-1]} == {"12"}
     chosen = selections_table(analysis.comparison)
     assert [column.head for column in chosen.columns][:2] == ["method", "search"]
     assert [row.cells[1].text for row in chosen.rows[:4]] == ["1", "2", "3", "1"]
     assert [row.name for row in scores(analysis).rows] == list(analysis.means)
-    text = render_report(analysis)
-    assert "3 x 5 trials" in text and "4 reruns</b> of each search" in text
+    assert "3 x 5 trials" in page and "4 reruns</b> of each search" in page
 
 
-def test_slices_hold_the_trials_of_all_searches_and_the_history_says_which(root: Path) -> None:
-    analysis = analyze(root)
+def test_slices_hold_the_trials_of_all_searches_and_the_history_says_which(analysis: Analysis) -> None:
     chart = method_slices(analysis, analysis.comparison.trained[0])
     assert chart is not None and len(chart.panels[0].traces[0].x) == 3 * 4, "one of five diverged"
     assert "the first of 3 searches" in search_history(analysis).title
 
 
-def test_a_bar_joins_methods_of_whom_no_two_differ(root: Path) -> None:
-    analysis = analyze(root)
+def test_a_bar_joins_methods_of_whom_no_two_differ(analysis: Analysis) -> None:
     methods, groups = list(analysis.means), analysis.groups
     apart = {
         frozenset((pair.first, pair.second))
@@ -65,9 +68,8 @@ def test_a_bar_joins_methods_of_whom_no_two_differ(root: Path) -> None:
         assert together == (frozenset((one, other)) not in apart)
 
 
-def test_the_diagram_is_in_the_page_and_a_file(root: Path, write_experiment: Writer, tmp_path: Path) -> None:
-    text = render_report(analyze(root))
-    assert text.count('<div class="diagram"') == 1 and "m21 (" in text
+def test_the_diagram_is_in_the_page_and_a_file(page: str, write_experiment: Writer, tmp_path: Path) -> None:
+    assert page.count('<div class="diagram"') == 1 and "m21 (" in page
     written = write_figures(analyze(write_experiment("small")), tmp_path / "figures")
     svg = next(file for file in written if file.name == "differences.svg")
     assert "arcface (" in svg.read_text()
@@ -98,5 +100,5 @@ def test_importance_follows_the_direction_of_the_metric() -> None:
     assert first == {True: "b", False: "a"}
 
 
-def test_problems_beyond_a_few_are_folded(root: Path) -> None:
-    assert "more problems</summary>" in render_report(analyze(root)), "nothing was opened by a ledger"
+def test_problems_beyond_a_few_are_folded(page: str) -> None:
+    assert "more problems</summary>" in page, "nothing was opened by a ledger"
