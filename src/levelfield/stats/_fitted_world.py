@@ -25,9 +25,10 @@ def fit_world(table: ScoreTable) -> World:
     class_sd = float(np.sqrt(np.trace(chance.classes) / max(size - 1, 1) * classes))
     residual = float(np.sqrt(np.mean(chance.overlap) * classes))
     runs = table.runs
-    within = runs - np.nanmean(runs, axis=2, keepdims=True)
+    counts = np.isfinite(runs).sum(axis=2, keepdims=True)  # 0 for a search that failed
+    within = runs - np.nansum(runs, axis=2, keepdims=True) / np.maximum(counts, 1)
     several = table.repeats > 1
-    reruns = int(np.isfinite(runs).sum(axis=2).max())
+    reruns = int(counts.max())
     world = World(
         methods=size,
         searches=table.repeats,
