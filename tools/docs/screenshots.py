@@ -16,6 +16,9 @@ from tests.helpers.web_pages import chromium, served
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 HEIGHTS = {"report.png": 1250, "leaderboard.png": 900, "live.png": 900, "gallery.png": 0}
+UNSTICK = """() => document.querySelectorAll('body *').forEach((each) => {
+    if (getComputedStyle(each).position === 'sticky') each.style.position = 'static';
+})"""
 
 
 def main() -> None:
@@ -38,6 +41,7 @@ def main() -> None:
         if gallery.count():
             gallery.scroll_into_view_if_needed()
             page.wait_for_function("() => document.querySelector('.gallery img').naturalWidth > 0")
+            page.evaluate(UNSTICK)  # the bar at the top would lie over the image
             _save(gallery.screenshot(), "gallery.png")
         page.goto(page.url.replace("/report", "/live"))
         _wait_for_charts(page)
