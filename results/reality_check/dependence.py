@@ -124,7 +124,8 @@ def _by_arena(arenas: list[Arena]) -> Iterator[Repeated | None]:
             main, variant = (other, one) if one.variant else (one, other)
             if (main.dataset, main.mode, main.variant) != (variant.dataset, variant.mode, ""):
                 continue
-            factor = "schedule" if main.trunk == variant.trunk else "trunk"
+            trunks = [arena.analysis.comparison.experiment.trunk for arena in (main, variant)]
+            factor = "schedule" if trunks[0] == trunks[1] else "trunk"
             yield compare(factor, Measured.of(main), Measured.of(variant))
         elif (one.mode == other.mode) != (one.dataset == other.dataset):
             factor = "dataset" if one.mode == other.mode else "mode"

@@ -16,7 +16,6 @@ from levelfield.analysis import read_comparison
 from levelfield.analysis.optuna_studies import export_study
 from levelfield.cli._app import run_app
 from levelfield.core.errors import UsageError
-from levelfield.core.space import Float
 
 
 def load(file: Path, name: str) -> optuna.Study:
@@ -43,7 +42,7 @@ def test_optuna_loads_every_search(tiny: dict[str, Any], tmp_path: Path) -> None
     search = found["contrastive"].search
     assert search is not None and isinstance(margin, FloatDistribution)
     wanted = search.space["neg_margin"]
-    assert isinstance(wanted, Float) and (margin.low, margin.high) == (wanted.low, wanted.high)
+    assert wanted.kind == "float" and (margin.low, margin.high) == (wanted.low, wanted.high)
     assert study.trials[0].user_attrs["fold 0"] == trials[0].fold_scores[0]
 
 

@@ -325,9 +325,7 @@ def test_labels_of_other_types_are_the_same_labels() -> None:
     assert not found.left_out
 
 
-def test_relevance_lists_of_several_models_are_refused() -> None:
-    with pytest.raises(UsageError, match="need classes or rankings"):
-        lf.evaluate({"a": (GOOD, LABELS)}, relevant=[[1]] * 240)
+def test_rankings_beside_embeddings_are_refused() -> None:
     with pytest.raises(UsageError, match="take the place of embeddings"):
         lf.evaluate(GOOD, rankings={"a": [[1]]})
 

@@ -29,7 +29,7 @@ def never_a_number(space):
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # its plug-in can be registered once in a process
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, tuple[Path, ...]]:
     """Directory of an experiment whose embeddings of 8 numbers are nearly flat, and its plug-ins."""
     from tests.conftest import tiny_values

@@ -35,7 +35,12 @@ def test_a_jumping_clock_changes_no_record(
     out = tmp_path / "jumping"
     lf.run(tiny_values(), out)
     assert max(times) - min(times) > timedelta(days=365 * 39)  # it did jump
-    assert not differences(records_of(finished_tiny()), records_of(out))
+    plain = finished_tiny()
+    one, other = records_of(plain), records_of(out)
+    # the ledger also depends on other experiments that opened the test set, so its events are compared
+    assert [name for name in differences(one, other) if name != "ledger.jsonl"] == []
+    events = [[line.event for line in Store(root).ledger()] for root in (plain, out)]
+    assert events[0] == events[1]
     before = {file: file.stat().st_mtime_ns for file in out.glob("runs/*/result.json")}
     lines = len(Store(out).ledger())
     lf.run(tiny_values(), out)

@@ -77,7 +77,7 @@ def test_markdown() -> None:
 def test_html_is_escaped_and_marks_the_best() -> None:
     text = TABLE.html()
     assert '<th colspan="2">separated</th>' in text and '<td class="best">1.00 ± 0.10</td>' in text
-    assert '<td class="alike">1.99</td>' in text and '<td class="note">x|y &lt;z&gt;</td>' in text
+    assert '<td class="alike">1.99</td>' in text and '<td class="note aside">x|y &lt;z&gt;</td>' in text
     assert "<li" in text and "note &amp; more" in text
 
 

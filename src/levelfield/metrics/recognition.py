@@ -63,6 +63,7 @@ def answers_by_neighbors(
         block: Number of similarities that are computed at once.
 
     Example:
+        >>> import torch
         >>> images = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
         >>> answers_by_neighbors(torch.tensor([[0.0, 2.0]]), images, [7, 8], ["a"])
         {'a': (8, 1.0)}
