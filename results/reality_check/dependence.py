@@ -1,4 +1,4 @@
-"""What the order of the methods depends on: dataset, trunk, schedule, mode, and chance."""
+"""Causes of differences in the order of methods: dataset, trunk, schedule, mode, and chance."""
 
 from __future__ import annotations
 
