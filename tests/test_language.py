@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-SOURCE = ROOT / "src" / "levelfield"
 PROSE = {".py", ".md", ".yaml", ".yml", ".toml", ".html", ".j2", ".js", ".css", ".ipynb"}
 # Records and quotations of others keep their words; vendored files are not ours.
 NOT_OURS = ("results/", "src/levelfield/analysis/published/", "docs/assets/", "plotly-basic", "CHANGELOG.md")
@@ -69,7 +68,8 @@ def our_files() -> list[Path]:
 def test_docstrings_open_with_a_verb_or_a_noun() -> None:
     found = [
         f"{file.relative_to(ROOT)}:{line}: {text.splitlines()[0]}"
-        for file in sorted(SOURCE.rglob("*.py"))
+        for file in our_files()
+        if file.suffix == ".py"
         for line, text in docstrings(file)
         if re.match(rf"(?:{OPENINGS})\b", text)
     ]

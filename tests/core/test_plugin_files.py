@@ -28,7 +28,7 @@ def restored_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_the_copy_on_another_machine_has_the_digest_of_the_original(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As with Ray, whose processes have the driver's working directory first in their path."""
+    """Import as Ray does, whose processes have the driver's working directory first in their path."""
     monkeypatch.setenv("LEVELFIELD_CACHE", str(tmp_path / "cache"))
     here = tmp_path / "project"
     here.mkdir()

@@ -109,7 +109,7 @@ def test_the_spectrum_checks_its_input_too():
 def test_a_metric_of_ones_own_can_be_registered():
     @registry.register("second_is_right_test", depth=2)
     def second_is_right(hits):
-        """Whether the second item is relevant."""
+        """Count a hit on the second item."""
         return hits.count(hits.rank == 2)
 
     scores = evaluate([[0.0, 1], [0, 1.1], [0, 1.2]], [0, 0, 0], metrics=("second_is_right_test",))

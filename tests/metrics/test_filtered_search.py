@@ -45,7 +45,7 @@ def test_pairs_are_ordered_by_row_and_falling_value(pairs):
 @pytest.mark.parametrize(("classes", "step"), [(25, 0.0), (25, 0.5), (3, 0.5), (12, 0.0)])
 @pytest.mark.parametrize("distance", ["cosine", "euclidean"])
 def test_few_large_classes_score_as_if_everything_were_sorted(classes, step, distance, monkeypatch):
-    """As in a fold, R is a large part of the gallery. ``step`` rounds coordinates to make ties."""
+    """R is a large part of the gallery, as in a fold. ``step`` rounds coordinates to make ties."""
     generator = torch.Generator().manual_seed(classes)
     labels = torch.randint(0, classes, (700,), generator=generator)
     rows = torch.randn(classes, 16, generator=generator)[labels] + torch.randn(700, 16, generator=generator)

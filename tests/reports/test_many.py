@@ -83,7 +83,7 @@ def test_a_color_that_comes_again_looks_different() -> None:
 
 
 def test_importance_follows_the_direction_of_the_metric() -> None:
-    """Where less is better, what matters is what the lowest scores have in common."""
+    """If less is better, the important value is the one that the lowest scores share."""
     space = {"a": Float(0.0, 1.0), "b": Float(0.0, 1.0)}
     points = [(i / 19, i * 7 % 20 / 19) for i in range(20)]
     # the lowest lie at one end of a; the highest are spread over a and lie at one end of b

@@ -39,7 +39,7 @@ def problems(name: str) -> str:
 def test_a_metric_of_a_users_own_is_checked_and_evaluated() -> None:
     @metrics.register("first_is_right", depth=1, **GOOD)
     def first_is_right(hits: RelevantHits) -> Tensor:
-        """Whether the nearest item is relevant."""
+        """Count a hit on the nearest item."""
         return hits.count(hits.rank == 1)
 
     check_metric("first_is_right")

@@ -31,7 +31,7 @@ class Refuse(MetaPathFinder):
 
 @pytest.fixture
 def no_compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """As in a fresh process: the compiler is not loaded, no method is marked, and an import of it fails."""
+    """A fresh process: the compiler is not loaded, no method is marked, and an import of it fails."""
     for name in [name for name in sys.modules if name.split(".")[:2] == ["torch", "_dynamo"]]:
         monkeypatch.delitem(sys.modules, name)
     for method in vars(torch.optim.Optimizer).values():

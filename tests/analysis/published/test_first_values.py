@@ -1,4 +1,4 @@
-"""Where `reality-check-2026` begins and searches, each with its source, as docs/presets.md prints it."""
+"""First values and ranges of `reality-check-2026`, each with its source, as docs/presets.md prints them."""
 
 from __future__ import annotations
 
