@@ -121,7 +121,7 @@ def test_the_threshold_is_calibrated_on_classes_that_no_stand_in_was_trained_on(
         given.update(embeddings=embeddings, labels=labels, **options)
         return calibrate_threshold(embeddings, labels, **options)
 
-    monkeypatch.setattr("levelfield.api._export.calibrate_threshold", record)
+    monkeypatch.setattr("levelfield.retrieval.embedders.threshold.calibrate_threshold", record)
     options: dict[str, Any] = {"method": "triplet", "plugins": (TOY_PLUGIN,), "false_accept_rate": 0.2}
     card = export(finished, tmp_path, fold=fold, **options)
     folds = [set(given["labels"][given["groups"] == group].tolist()) for group in given["groups"].unique()]

@@ -29,9 +29,9 @@ from levelfield.retrieval.embedders import (
     ModelScore,
     Preprocessing,
     TrainingData,
-    calibrate_threshold,
     write_model,
 )
+from levelfield.retrieval.embedders.threshold import calibrate_concatenation
 from levelfield.train import (
     build_embedder,
     create_inputs,
@@ -249,17 +249,18 @@ def _threshold(
     Returns:
         The threshold, or None with the reason as a note.
     """
-    embeddings, labels, groups = [], [], []
+    by_fold, labels, groups = [], [], []
     for fold, runs in enumerate(stand_ins):
-        parts = [embed_validation(spec) for spec in runs]
-        embeddings.append(torch.cat([F.normalize(vectors, dim=1) for vectors, _ in parts], dim=1))
-        labels.append(parts[0][1])
-        groups.append(torch.full_like(parts[0][1], fold))
+        found = [embed_validation(spec) for spec in runs]
+        by_fold.append([F.normalize(vectors, dim=1) for vectors, _ in found])
+        labels.append(found[0][1])
+        groups.append(torch.full_like(found[0][1], fold))
     several = len(stand_ins) > 1
     try:
-        threshold = calibrate_threshold(
-            torch.cat(embeddings),
+        threshold = calibrate_concatenation(
+            [torch.cat(part) for part in zip(*by_fold, strict=True)],
             torch.cat(labels),
+            networks=len(stand_ins),
             groups=torch.cat(groups),
             false_accept_rate=rate,
             data=f"validation, {len(stand_ins)} folds, {len(stand_ins[0])} reruns of each"
@@ -268,12 +269,15 @@ def _threshold(
         )
     except UsageError as error:
         return None, [f"There is no threshold: {error}."]
-    if several and len(stand_ins[0]) < len(stand_ins):
-        return threshold, [
-            f"The threshold is too strict: it was calibrated on {len(stand_ins[0])} networks, and "
-            f"{len(stand_ins)} are exported; set confirm.reruns to {len(stand_ins)} or more."
-        ]
-    return threshold, []
+    given, wanted = len(stand_ins[0]), len(stand_ins)
+    if given == wanted:
+        return threshold, []
+    remedy = f"set confirm.reruns to {wanted} or more"
+    if given > 1:
+        note = f"The threshold of {wanted} networks was extrapolated from {given}; to measure it, {remedy}."
+    else:
+        note = f"The threshold is too strict: it is for 1 network, not for {wanted}; {remedy}."
+    return threshold, [note]
 
 
 def _embed_validation(

@@ -76,8 +76,8 @@ def export(
     if card.threshold is not None:
         typer.echo(
             f"  a match has a similarity of at least {card.threshold.similarity:.4f}: at most "
-            f"{card.threshold.false_accept_rate:.1%} false accepts, {card.threshold.true_accept_rate:.1%} of "
-            f"matches found ({card.threshold.data})"
+            f"{100 * card.threshold.false_accept_rate:g}% false accepts, "
+            f"{card.threshold.true_accept_rate:.1%} of matches found ({card.threshold.data})"
         )
     for note in card.notes:
         typer.echo(f"  note: {note}")

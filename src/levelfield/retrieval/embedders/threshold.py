@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -85,6 +87,41 @@ def calibrate_threshold(
         gallery=int(torch.unique(groups, return_counts=True)[1].min()),
         data=data,
     )
+
+
+def calibrate_concatenation(
+    parts: Sequence[Tensor], labels: Tensor, *, networks: int, **options: Any
+) -> MatchThreshold:
+    """Return the threshold of a concatenation of ``networks`` networks, of which fewer may be given.
+
+    The more networks are concatenated, the less chance is in a similarity, and the lower is the threshold.
+    Its distance to that of very many networks is about proportional to 1 / networks. So if fewer are given,
+    but at least two, the threshold follows from those of all and of all but one; the share of matches too.
+
+    Args:
+        parts: Unit vectors of the same images by each network, N x D each.
+        labels: Classes, int64 (N,).
+        networks: Number of networks that are exported.
+        options: Arguments of :func:`calibrate_threshold`.
+    """
+    found = calibrate_threshold(torch.cat([*parts], 1), labels, **options)
+    count = len(parts)
+    if not 1 < count < networks:
+        return found
+    fewer = [
+        calibrate_threshold(torch.cat([*parts[:out], *parts[out + 1 :]], 1), labels, **options)
+        for out in range(count)
+    ]
+    step = (1 / count - 1 / networks) / (1 / (count - 1) - 1 / count)
+
+    def extrapolate(value: float, others: Sequence[float], lowest: float) -> float:
+        return min(max(value + step * (value - sum(others) / count), lowest), 1.0)
+
+    similarity = extrapolate(found.similarity, [each.similarity for each in fewer], -1.0)
+    matches = found.true_accept_rate
+    if not math.isnan(matches):
+        matches = extrapolate(matches, [each.true_accept_rate for each in fewer], 0.0)
+    return found.model_copy(update={"similarity": similarity, "true_accept_rate": matches})
 
 
 @dataclass(frozen=True)
