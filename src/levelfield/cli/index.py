@@ -164,9 +164,7 @@ def _show(updated: UpdatedIndex, out: str, *, as_json: bool) -> None:
             f"({updated.search})"
         )
         if updated.described or updated.undescribed:
-            lost = (
-                f"; {updated.undescribed} of its images are not in the index" if updated.undescribed else ""
-            )
+            lost = f"; images that are not in the index: {updated.undescribed}" if updated.undescribed else ""
             typer.echo(f"metadata of {updated.described} images stored{lost}")
     if not result.seen:
         raise UsageError("no images were found; give a folder with images, a CSV file or a dataset")

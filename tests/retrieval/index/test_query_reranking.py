@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,9 @@ from typer.testing import CliRunner
 import levelfield as lf
 from levelfield.cli._app import app
 from levelfield.core.errors import UsageError
+from levelfield.retrieval.embedders import MatchThreshold
 from levelfield.retrieval.index import Reranking, images_from_folder, update_index
+from levelfield.retrieval.index.result_page import summarize_answer
 from levelfield.retrieval.rerank import expand_queries, nearest, rerank_k_reciprocal
 
 
@@ -62,6 +65,19 @@ def test_the_order_changes_and_the_similarities_do_not(searcher: lf.Searcher) ->
     assert {each.row: round(each.similarity, 4) for each in plain} == {
         each.row: round(each.similarity, 4) for each in other
     }
+
+
+def test_a_match_is_reported_even_if_the_re_ranking_does_not_show_it(searcher: lf.Searcher) -> None:
+    answers = (searcher.search(draw(seed), k=1, rerank="k_reciprocal") for seed in range(950, 990))
+    answer = next(each for each in answers if each.nearest != pytest.approx(each.neighbors[0].similarity))
+    assert answer.found is None and answer.nearest is not None
+    between = (answer.nearest + answer.neighbors[0].similarity) / 2
+    rates = {"false_accept_rate": 0.005, "true_accept_rate": 0.5, "queries": 100, "gallery": 100}
+    judged = replace(answer, threshold=MatchThreshold(similarity=between, **rates))
+    assert judged.found is True
+    assert summarize_answer(judged).startswith("No match among these, but another image reaches similarity")
+    assert "at most 0.5% of images" in summarize_answer(judged)
+    assert replace(judged, nearest=None).found is False
 
 
 def test_the_command_re_ranks(searcher: lf.Searcher, tmp_path: Path) -> None:

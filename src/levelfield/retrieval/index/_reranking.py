@@ -51,8 +51,7 @@ class Reranking:
         if self.name not in DEFAULTS:
             raise UsageError(
                 f'"{str(self.name)[:80]}" is no re-ranking of a search'
-                f"{did_you_mean(str(self.name), RERANKINGS)}; "
-                f"choose one of {', '.join(RERANKINGS)}"
+                f"{did_you_mean(str(self.name), RERANKINGS)}"
             )
         for option, value in self.options.items():
             if option not in DEFAULTS[self.name]:

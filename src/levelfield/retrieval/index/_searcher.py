@@ -52,18 +52,21 @@ class SearchAnswer:
         neighbors: Most similar images, most similar first; in the order of the re-ranking if there is one.
         threshold: Match threshold; None if the model was not calibrated.
         notes: Remarks for the user, one sentence each.
+        nearest: Similarity of the nearest image that meets the filters. Re-ranking, ``k`` or a minimum
+            similarity may leave it out of ``neighbors``. None if no image meets the filters.
     """
 
     neighbors: tuple[Neighbor, ...]
     threshold: MatchThreshold | None
     notes: tuple[str, ...]
+    nearest: float | None = None
 
     @property
     def found(self) -> bool | None:
-        """True if the index holds a match; None if the model was not calibrated."""
+        """True if an image that meets the filters is a match; None if the model was not calibrated."""
         if self.threshold is None:
             return None
-        return any(neighbor.is_match for neighbor in self.neighbors)
+        return self.nearest is not None and self.nearest >= self.threshold.similarity
 
     def as_dict(self) -> dict[str, Any]:
         """Return the answer as a dict for JSON."""
@@ -184,7 +187,7 @@ class Searcher:
         if size == 0:
             raise UsageError("the index is empty; add images with levelfield index")
         among = self.store.select(conditions) if conditions else None
-        found = self._find(vector, k, among, reranking)
+        found, nearest = self._find(vector, k, among, reranking)
         threshold = self.store.model.threshold if calibrated else None
         images = self.store.images(list(found))
         metadata = self.store.metadata(list(found))
@@ -199,18 +202,22 @@ class Searcher:
         notes = _notes(
             size, k, threshold, among=among, reranking=reranking, below=len(images) - len(neighbors)
         )
-        return SearchAnswer(tuple(neighbors), threshold, tuple(notes))
+        return SearchAnswer(tuple(neighbors), threshold, tuple(notes), nearest)
 
     def _find(
         self, vector: torch.Tensor, k: int, among: Rows | None, reranking: Reranking | None
-    ) -> dict[int, float]:
-        """Return the rows of the answer in its order, with their similarities to the query."""
-        if reranking is None:
-            rows, similarities = self.store.nearest(vector[None].numpy(), k, among=among)
-            pairs = zip(rows[0].tolist(), similarities[0].tolist(), strict=True)
-            return {row: similarity for row, similarity in pairs if row >= 0}
-        order = reranking.order(self.store, vector, k, among=among)
-        return dict(zip(order.tolist(), (self.store.vectors(order) @ vector.numpy()).tolist(), strict=True))
+    ) -> tuple[dict[int, float], float | None]:
+        """Return the rows of the answer in its order with their similarities, and the largest of all rows."""
+        count = k if reranking is None else 1
+        rows, similarities = self.store.nearest(vector[None].numpy(), count, among=among)
+        pairs = zip(rows[0].tolist(), similarities[0].tolist(), strict=True)
+        found = {row: similarity for row, similarity in pairs if row >= 0}
+        nearest = max(found.values(), default=None)
+        if reranking is not None:
+            order = reranking.order(self.store, vector, k, among=among)
+            values = (self.store.vectors(order) @ vector.numpy()).tolist()
+            found = dict(zip(order.tolist(), values, strict=True))
+        return found, nearest
 
     def _check_vector(self, vector: torch.Tensor) -> torch.Tensor:
         """Return the vector as float32 on the CPU; raise UsageError if similarities would mean nothing."""
@@ -258,6 +265,6 @@ def _notes(
     if threshold is not None and size > MUCH_LARGER * threshold.gallery:
         notes.append(
             f"the threshold was calibrated on {threshold.gallery:,} images; among {size:,} images, more than "
-            f"{threshold.false_accept_rate:.0%} of queries without a match will find one"
+            f"{100 * threshold.false_accept_rate:g}% of queries without a match will find one"
         )
     return notes

@@ -70,10 +70,12 @@ def summarize_answer(answer: SearchAnswer) -> str:
     if answer.threshold is None:
         return "The most similar images"
     limit, rate = answer.threshold.similarity, answer.threshold.false_accept_rate
-    promise = f"similarity {limit:.3f}, which at most {rate:.0%} of images without a match reach"
+    promise = f"similarity {limit:.3f}, which at most {100 * rate:g}% of images without a match reach"
     if not answer.found:
         return f"No match: no image reaches {promise}"
     count = sum(bool(neighbor.is_match) for neighbor in answer.neighbors)
+    if not count:
+        return f"No match among these, but another image reaches {promise}"
     return f"{count} {'match' if count == 1 else 'matches'}: at least {promise}"
 
 
