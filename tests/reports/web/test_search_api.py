@@ -110,6 +110,27 @@ def test_no_answer_has_a_path_of_the_server(port: int, root: Path) -> None:
     assert str(root) not in str(ask(port, "/api/v1/search", {"queries": [{"row": 0}]}))
 
 
+@pytest.mark.parametrize(
+    ("path", "headers", "status", "words"),
+    [
+        ("/api/v1/nothing", {}, 404, "openapi.json"),
+        ("/api/v1/search", {}, 405, "does not take GET"),
+        ("/api/v1/indexes/0/images/-1", {}, 404, "openapi.json"),
+        ("/api/v1/indexes", {"Host": "evil.example"}, 403, "--allow-host"),
+    ],
+)
+def test_every_error_of_the_api_is_json(
+    port: int, path: str, headers: dict[str, str], status: int, words: str
+) -> None:
+    got, answer = ask(port, path, **headers)
+    assert got == status and list(answer) == ["error"] and words in answer["error"]
+
+
+def test_pages_of_a_server_without_experiments_have_no_links_to_them(port: int) -> None:
+    status, page = ask(port, "/search")
+    assert status == 200 and b'href="/compare"' not in page
+
+
 def test_indexes_and_thumbnails(port: int) -> None:
     status, found = ask(port, "/api/v1/indexes")
     (index,) = found["indexes"]

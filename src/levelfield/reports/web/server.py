@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from levelfield.reports.web.search import SearchBox
 
 Endpoint = Callable[[Request], Response]
-HEALTH = "/api/v1/health"  # answered without a token, for programs that watch the server
+API = "/api/"
+HEALTH = f"{API}v1/health"  # answered without a token, for programs that watch the server
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 HEADERS = {
     b"content-security-policy": b"default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
@@ -85,7 +86,7 @@ def make_app(
     ]
     if search is not None:
         routes += search.routes(bool(roots))
-    handlers = {LevelfieldError: _error_page, 404: _not_found}
+    handlers = {LevelfieldError: _error_page, 404: _not_found, 405: _wrong_method}
     return Starlette(
         routes=routes,
         middleware=[
@@ -115,7 +116,8 @@ class _RequestGuard:
 
         rejection = self._rejection(scope["headers"], scope["method"])
         if rejection:
-            await PlainTextResponse(rejection, status_code=403)(scope, receive, send_with_headers)
+            refused = _message(scope["path"], rejection, 403)
+            await refused(scope, receive, send_with_headers)
         elif self._token is not None and scope["path"] != HEALTH and not self._knows_token(scope["headers"]):
             await _ask_for_token(scope["path"])(scope, receive, send_with_headers)
         else:
@@ -160,9 +162,16 @@ def _ask_for_token(path: str) -> Response:
     """Return the answer to a request without the token; a browser then asks for a password."""
     text = "The token is missing or wrong; send Authorization: Bearer TOKEN."
     headers = {"www-authenticate": 'Basic realm="levelfield: the token is the password", charset="UTF-8"'}
-    if path.startswith("/api/"):
-        return JSONResponse({"error": text}, 401, {"www-authenticate": "Bearer"})
-    return PlainTextResponse(text, 401, headers)
+    if path.startswith(API):
+        headers = {"www-authenticate": "Bearer"}
+    return _message(path, text, 401, headers)
+
+
+def _message(path: str, text: str, status: int, headers: dict[str, str] | None = None) -> Response:
+    """Return an error as JSON to users of the API, as text to others."""
+    if path.startswith(API):
+        return JSONResponse({"error": text}, status, headers)
+    return PlainTextResponse(text, status, headers)
 
 
 def _host_header(host: str) -> str:
@@ -297,8 +306,16 @@ def _streamed(pieces: Iterator[str]) -> Response:
     return StreamingResponse(chain([first], pieces), media_type="text/html")
 
 
-def _not_found(_: Request, __: Exception | None = None) -> Response:
+def _not_found(request: Request, _: Exception | None = None) -> Response:
+    path = request.url.path
+    if path.startswith(API):
+        return _message(path, f"there is no such address; {API}v1/openapi.json lists all", 404)
     return HTMLResponse(_html.message_page("Not found", "There is no such page or experiment."), 404)
+
+
+def _wrong_method(request: Request, _: Exception) -> Response:
+    text = f"this address does not take {request.method}; {API}v1/openapi.json lists what does"
+    return _message(request.url.path, text, 405)
 
 
 def _error_page(_: Request, error: Exception) -> Response:
