@@ -1,56 +1,48 @@
 """Gain of re-ranking on CUB-200-2011 and on Glyphs.
 
-    python -m benchmarks.scores.rerank rerank [--cub DIRECTORY] [--work DIRECTORY]
+    python -m benchmarks.scores.rerank rerank [--cub DIRECTORY] [--work DIRECTORY] [--names aqe,dba]
     python -m benchmarks.scores.rerank alone [--cub DIRECTORY] [--work DIRECTORY]
 
 ``rerank`` tunes re-ranking on classes 1-100 of CUB and scores classes 101-200; it does the same with
 classes of Glyphs that the network was not trained on. ``alone`` re-ranks one query at a time with
-k-reciprocal re-ranking, as a search box does, for some of the queries. Files go to a temporary directory
-(``--work`` keeps them, so that CUB is indexed once). Without ``--cub`` only Glyphs is used.
+k-reciprocal re-ranking, as a search box does, for some of the queries. With ``--cub`` the data is CUB, whose
+features stay in the feature cache; otherwise it is Glyphs, whose network stays in ``--work`` (default: a
+temporary directory).
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch.nn import functional as F
 
-from benchmarks.speed.search import everything
+from benchmarks.scores.cub_features import cub_features
 from levelfield.data import load
-from levelfield.retrieval import index as retrieval_index
 from levelfield.retrieval.embedders import Architecture, build_network
 from levelfield.retrieval.rerank import RERANKERS, RerankingResult, RetrievalSet, compare_rerankers
 
 
-def two_sets(work: Path) -> Iterator[tuple[str, RetrievalSet, RetrievalSet]]:
-    """Yield a title, the scored set and the set that parameters are tuned on: of CUB, then of Glyphs."""
-    if (work / "cub-index").exists():
-        yield cub_set(work)
+def cub_sets(cub: Path) -> tuple[str, RetrievalSet, RetrievalSet]:
+    """Return the title, the scored set and the set that parameters are tuned on, of CUB."""
+    (known, known_labels), (new, new_labels) = (cub_features(cub, test=test) for test in (False, True))
+    vectors, labels = torch.cat([known, new]), torch.cat([known_labels, new_labels])
+    is_new = torch.arange(len(labels)) >= len(known)
+    return "CUB, classes 101-200, tuned on 1-100", *halves(vectors, labels, ~is_new, is_new)
+
+
+def glyphs_sets(work: Path) -> tuple[str, RetrievalSet, RetrievalSet]:
+    """Return the title and the two sets of Glyphs."""
     embeddings, labels = glyphs(work)
     # The network was trained on the first half of the classes, where every ranking is perfect.
     unseen = labels > int(labels.max()) // 2
     odd = labels % 2 == 1
     title = "Glyphs, classes that the network never saw: odd ones, tuned on even ones"
-    yield title, *halves(embeddings, labels, unseen & ~odd, unseen & odd)
-
-
-def cub_set(work: Path) -> tuple[str, RetrievalSet, RetrievalSet]:
-    """Return the title and the two sets of CUB, from its index."""
-    index = retrieval_index.open_index(work / "cub-index")
-    items = list(index.all_images())
-    every = torch.from_numpy(index.vectors(np.array([item.row for item in items])))
-    names = sorted({item.label for item in items})
-    place = {name: number for number, name in enumerate(names)}
-    labels = torch.tensor([place[item.label] for item in items])
-    development, test = labels < 100, labels >= 100
-    return "CUB, classes 101-200, tuned on 1-100", *halves(every, labels, development, test)
+    return title, *halves(embeddings, labels, unseen & ~odd, unseen & odd)
 
 
 def halves(
@@ -61,10 +53,6 @@ def halves(
     queries, gallery = rows[::2], rows[1::2]
     scored = RetrievalSet(vectors[queries], labels[queries], vectors[gallery], labels[gallery])
     return scored, RetrievalSet(vectors[development], labels[development])
-
-
-def rerank(title: str, scored: RetrievalSet, development: RetrievalSet) -> None:
-    show(title, scored, compare_rerankers(scored, development))
 
 
 def alone(title: str, scored: RetrievalSet, development: RetrievalSet) -> None:
@@ -145,14 +133,17 @@ def main() -> None:
     parser.add_argument("what", choices=("rerank", "alone"))
     parser.add_argument("--cub", type=Path)
     parser.add_argument("--work", type=Path)
+    parser.add_argument("--names", default=",".join(RERANKERS), help="re-ranking methods to compare")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         work = given.work or Path(temporary)
         work.mkdir(parents=True, exist_ok=True)
-        if given.cub and not (work / "cub-index").exists():
-            everything(given.cub, work)
-        for title, scored, development in two_sets(work):
-            (rerank if given.what == "rerank" else alone)(title, scored, development)
+        sets = glyphs_sets(work) if given.cub is None else cub_sets(given.cub)
+        if given.what == "rerank":
+            title, scored, development = sets
+            show(title, scored, compare_rerankers(scored, development, names=given.names.split(",")))
+        else:
+            alone(*sets)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ import numpy as np
 import torch
 
 import levelfield as lf
+from benchmarks.scores.cub_features import cub_features
 from levelfield.api import export
 from levelfield.data.views import open_dataset, split_dataset
 from levelfield.records import Store
@@ -80,13 +81,17 @@ def experiments(work: Path, cub: Path | None, reruns: int) -> Iterator[tuple[str
 
 def embed_test(directory: Path, model: Path, options: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the vectors of the exported model on the test images, and the classes."""
+    embedder = lf.load_embedder(model)
+    if options:  # CUB, whose trunk is frozen: its features are in the cache
+        features, labels = cub_features(Path(options["root"]), test=True)
+        with torch.inference_mode():
+            parts = [torch.nn.functional.normalize(part.project(features), dim=1) for part in embedder.parts]
+        return torch.nn.functional.normalize(torch.cat(parts, dim=1), dim=1), labels
     experiment: Any = Store(directory).experiment_record().experiment
     dataset = open_dataset(experiment.dataset.name, options)
     plan = split_dataset(dataset, experiment.split.name, experiment.split.options)
-    embedder = lf.load_embedder(model)
-    batches = np.array_split(plan.test, max(1, len(plan.test) // 128))
-    vectors = [embedder.embed([dataset.images.read(int(row)) for row in rows]) for rows in batches]
-    return torch.cat(vectors), torch.from_numpy(dataset.labels[plan.test])
+    vectors = embedder.embed([dataset.images.read(int(row)) for row in plan.test])
+    return vectors, torch.from_numpy(dataset.labels[plan.test])
 
 
 def observe(
