@@ -13,7 +13,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 from tests.helpers.built_in import built_in_methods
 
-from levelfield.analysis import analyze, filter_pairs, read_comparison, read_confirmation
+from levelfield.analysis import analyze, conclude_experiment, filter_pairs, read_comparison, read_confirmation
 from levelfield.core.errors import UsageError
 
 Writer = Callable[..., Path]
@@ -124,6 +124,7 @@ def test_one_rerun_leaves_the_queries_to_decide(write_experiment: Writer) -> Non
     analysis = analyze(write_experiment(reruns=1))
     assert any("trained once" in caveat for caveat in analysis.caveats)
     assert any(f.verdict == "better" for f in analysis.pairs)
+    assert "trained once, so the luck of the seeds is not counted" in conclude_experiment(analysis).text
 
 
 def test_a_metric_of_the_whole_space_is_decided_by_reruns(write_experiment: Writer) -> None:

@@ -19,7 +19,7 @@ def conclude_experiment(analysis: Analysis) -> Conclusion:
         analysis.metric_info,
         baseline=analysis.comparison.baseline,
         seconds=training_seconds(analysis),
-        notes=learning_notes(analysis),
+        notes=[*learning_notes(analysis), *trained_once_note(analysis)],
         advice=advise(analysis),
     )
 
@@ -75,6 +75,14 @@ def learning_notes(analysis: Analysis) -> list[str]:
     return found
 
 
+def trained_once_note(analysis: Analysis) -> list[str]:
+    """Return a sentence if every method was trained once: then no verdict counts the luck of the seeds."""
+    counts = [sum(len(repeat.scored) for repeat in result.repeats) for result in analysis.comparison.trained]
+    if len(counts) < 2 or max(counts) != 1:
+        return []
+    return ["Each method was trained once, so the luck of the seeds is not counted (confirm.reruns: 3)."]
+
+
 def _list(names: list[str]) -> str:
     if len(names) > 3:
         return f"{len(names)} methods"
@@ -90,7 +98,7 @@ def advise(analysis: Analysis) -> str:
     try:
         parts = variance_components(table)
     except UsageError:
-        return "Each method was trained once; reruns would show the luck of the seeds (confirm.reruns: 3)."
+        return ""  # trained once, which `trained_once_note` says
     repeats, reruns = experiment.search.repeats, experiment.confirm.reruns
     classes = 1 if table.class_shares is None else len(table.class_shares)
     runs = repeats * reruns
