@@ -5,11 +5,17 @@
 The cluster has three nodes on this machine, and a head that executes nothing and is never killed. A killed
 node is replaced by a new one, a killed driver is started again. The records are those of an undisturbed run
 in local workers, byte by byte. After ``--minutes`` no more kills follow; the output says how many there were.
+With ``--out``, the same command continues an attack that was stopped, and ``--pause`` stops it after some
+minutes:
+
+    python -m benchmarks.robustness.kill_ray --kills 100 --out build/ray --pause 4
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import math
 import os
 import random
 import signal
@@ -17,6 +23,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -93,16 +101,43 @@ class Cluster:
         self._cluster.shutdown()
 
 
+@dataclass
+class State:
+    """Progress of the attack, kept in a file so that it can be continued.
+
+    Attributes:
+        waiting: Moments of the kills to come, the last one first.
+        hits: Number of kills by kind.
+        finished: Finished runs and the times at which they ended; none may change.
+    """
+
+    waiting: list[float]
+    hits: dict[str, int] = field(default_factory=lambda: {"driver": 0, "worker": 0, "node": 0})
+    finished: dict[str, int] = field(default_factory=dict)
+
+    def count(self) -> int:
+        """Return the number of kills."""
+        return sum(self.hits.values())
+
+    def save(self, file: Path) -> None:
+        """Write the state."""
+        file.write_text(json.dumps(asdict(self)))
+
+
 def run_with_kills(
-    file: Path, out: Path, cluster: Cluster, moments: list[float], chance: random.Random, *, until: float
-) -> dict[str, int]:
-    """Run the experiment with a kill at each moment of its progress; return the number of kills by kind."""
-    hits = {"driver": 0, "worker": 0, "node": 0}
-    watch, waiting = Watch(), sorted(moments, reverse=True)
+    folder: Path, cluster: Cluster, state: State, chance: random.Random, *, until: float, pause: float
+) -> bool:
+    """Run the experiment with a kill at each moment of its progress; return False if it was paused."""
+    file, out = folder / "killed.yaml", folder / "disturbed"
+    watch, waiting, hits = Watch(), state.waiting, state.hits
+    watch.seen = state.finished
     while True:
         driver = subprocess.Popen(command(file, out), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         left = chance.randint(0, SPARED)
-        while driver.poll() is None and waiting and time.monotonic() < until:
+        while driver.poll() is None and time.monotonic() < pause:
+            if not waiting or time.monotonic() > until:
+                time.sleep(0.5)
+                continue
             if progress_of(out) < waiting[-1]:
                 time.sleep(0.05)
                 continue
@@ -123,11 +158,19 @@ def run_with_kills(
             else:
                 continue  # no process to kill yet
             waiting.pop()
+            state.finished = watch.seen
+            state.save(folder / "state.json")
             print(hits, f"progress {progress_of(out)}", flush=True)
+        if paused := driver.poll() is None:
+            driver.kill()
+            hits["driver"] += 1
         _, said = driver.communicate()
         watch.look(out)
+        state.finished = watch.seen
+        if paused:
+            return False
         if driver.returncode == 0:
-            return hits
+            return True
         if driver.returncode != -signal.SIGKILL:
             sys.exit(f"the driver ended with {driver.returncode}: {said.decode()[-800:]}")
 
@@ -139,32 +182,48 @@ def main() -> None:
     parser.add_argument("--methods", type=int, default=4)
     parser.add_argument("--trials", type=int, default=12)
     parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--out", type=Path, help="directory that is kept, to continue a stopped attack")
+    parser.add_argument("--pause", type=float, default=math.inf, help="minutes; needs --out")
     options = parser.parse_args()
+    pause = time.monotonic() + 60 * options.pause
     print(f"seed {options.seed}", flush=True)
     os.environ.update(SETTINGS)
-    with tempfile.TemporaryDirectory(prefix="levelfield-ray-") as name:
-        folder = Path(name)
+    own = nullcontext(str(options.out)) if options.out else None
+    with own or tempfile.TemporaryDirectory(prefix="levelfield-ray-") as name:
+        folder = Path(name).absolute()
+        folder.mkdir(parents=True, exist_ok=True)
         values = experiment(options.methods, options.trials)
-        alone, file = folder / "alone.yaml", folder / "killed.yaml"
+        alone, file, kept = (folder / each for each in ("alone.yaml", "killed.yaml", "state.json"))
         alone.write_text(yaml.safe_dump(values))
-        subprocess.run(command(alone, folder / "undisturbed"), check=True, capture_output=True)
-        end, chance = progress_of(folder / "undisturbed"), random.Random(options.seed)
-        moments = [chance.uniform(0, LAST_KILL * end) for _ in range(options.kills)]
-        cluster = Cluster(folder)
+        chance = random.Random(options.seed)
+        if kept.exists():
+            state = State(**json.loads(kept.read_text()))
+            chance.seed(options.seed + state.count())
+        else:
+            subprocess.run(command(alone, folder / "undisturbed"), check=True, capture_output=True)
+            end = progress_of(folder / "undisturbed")
+            moments = [chance.uniform(0, LAST_KILL * end) for _ in range(options.kills)]
+            state = State(sorted(moments, reverse=True))
+            state.save(kept)
+        cluster = Cluster(Path(tempfile.mkdtemp(dir=folder)))
         try:
             engine = {"name": "ray", "address": cluster.address, "checkpoint_seconds": 0.5}
             file.write_text(yaml.safe_dump(values | {"engine": engine}))
             until = time.monotonic() + 60 * options.minutes
-            hits = run_with_kills(file, folder / "disturbed", cluster, moments, chance, until=until)
+            ended = run_with_kills(folder, cluster, state, chance, until=until, pause=pause)
         finally:
             cluster.stop()
+            state.save(kept)
+        if not ended:
+            print(f"paused after {state.count()} kills ({state.hits}); give the same command again")
+            return
         expected, found = (records_of(folder / each) for each in ("undisturbed", "disturbed"))
         different = differences(without_ledger(expected), without_ledger(found))
         runs = len(finished_runs(folder / "disturbed"))
     if different:
         sys.exit(f"{len(different)} records differ: {different[:5]}")
     print(
-        f"{sum(hits.values())} kills ({hits}): {runs} runs, {len(expected)} records, all the same byte by "
+        f"{state.count()} kills ({state.hits}): {runs} runs, {len(expected)} records, all the same byte by "
         "byte; no finished run was lost or computed again"
     )
 

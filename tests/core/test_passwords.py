@@ -20,6 +20,7 @@ SECRET = "s3cr3t"
         f"postgresql+psycopg://me:{SECRET}@host/images",
         f"postgresql://me:{SECRET}/{SECRET}@{SECRET}@host/images",
         f"postgresql://host/images?user=me&password={SECRET}",
+        f"postgresql+psycopg:/me:{SECRET}@host/images",
         f"host=there password='{SECRET} {SECRET}' dbname=images",
     ],
 )
@@ -31,6 +32,20 @@ def test_passwords_are_masked(address: str) -> None:
 def test_other_text_is_left_alone() -> None:
     for text in ("https://host/a@b", "postgresql://me@host/images", "a:b@c", "time: 10:30 @ noon"):
         assert mask_password(text) == text
+
+
+@pytest.mark.parametrize("scheme", ["POSTGRESQL://", "postgresql+psycopg://", " postgresql://", "mysql://"])
+def test_an_address_of_another_kind_is_no_directory(
+    scheme: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    address = f"{scheme}me:{SECRET}@localhost:9/images"
+    for command in (["search", address, "x.png"], ["index", "--remove", "a", "-o", address]):
+        assert run_app(command) == 2
+    shown = capsys.readouterr()
+    assert SECRET not in shown.out + shown.err
+    assert shown.err.count("write postgresql://USER@HOST:PORT/DATABASE") == 2
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_command_line_masks_the_password(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from PIL import EpsImagePlugin, Image
 
+from levelfield.core.errors import UsageError
 from levelfield.data import ImageError, decode_image, load, read_image
 from levelfield.data._image_files import RASTER_FORMATS, only_raster_formats
 
@@ -74,6 +75,39 @@ def test_images_of_the_hub_are_restricted(tmp_path: Path, started: list[object])
     assert images.read(0).shape == (3, 8, 8)
     with pytest.raises(ImageError, match="not an image in a known format"):
         images.read(1)
+    assert not started
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("place", ["another column", "the label", "a list", "a structure"])
+def test_no_column_of_the_hub_starts_a_program(
+    tmp_path: Path, started: list[object], place: str, streaming: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setenv("LEVELFIELD_CACHE", str(tmp_path / "cache"))
+    png = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(png, "PNG")
+    good, bad = {"bytes": png.getvalue(), "path": None}, {"bytes": POSTSCRIPT, "path": "photo.jpg"}
+    kind, number = datasets.Image(), datasets.Value("int64")
+    features = {"image": kind, "label": number}
+    columns = {"image": [good, good], "label": [0, 1]}
+    match place:
+        case "another column":
+            features["other"], columns["other"] = kind, [bad, bad]
+        case "the label":
+            features["label"], columns["label"] = kind, [bad, bad]
+        case "a list":
+            features["image"], columns["image"] = datasets.Sequence(kind), [[bad], [bad]]
+        case "a structure":
+            features["image"], columns["image"] = {"a": kind}, [{"a": bad}, {"a": bad}]
+    made = datasets.Dataset.from_dict(columns, features=datasets.Features(features))
+    made.save_to_disk(str(tmp_path / "set"))
+    if place == "another column":
+        images = load(f"hf:{tmp_path / 'set'}", streaming=streaming).images
+        assert images.read(0).shape == (3, 8, 8)
+    else:
+        with pytest.raises(UsageError, match=r"does not hold (an image|one class per image); set the option"):
+            load(f"hf:{tmp_path / 'set'}", streaming=streaming)
     assert not started
 
 

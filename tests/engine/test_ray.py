@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import math
 import os
 import re
 import signal
@@ -253,6 +254,33 @@ def test_more_is_asked_than_any_node_has(nodes: ThreeNodes) -> None:
         engine.create(spec),
     ):
         pass
+
+
+@pytest.mark.parametrize("looks", [3, 10**9])
+def test_a_cluster_whose_machines_are_being_replaced_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, looks: int
+) -> None:
+    import levelfield.engine.ray as ray_engine
+
+    class Ray:
+        asked = 0
+
+        def nodes(self) -> list[dict[str, Any]]:
+            self.asked += 1
+            head = {"Alive": True, "Resources": {"memory": 1.0}}
+            return [head, {"Alive": True, "Resources": {"CPU": 1.0}}] if self.asked > looks else [head]
+
+    monkeypatch.setattr(ray_engine, "NODES_SECONDS", 0.2)
+    monkeypatch.setattr(ray_engine, "PAUSE", 0.001)
+    runner: Any = ray_engine.RayEngine.__new__(ray_engine.RayEngine)
+    runner._ray, runner._nodes_read = Ray(), -math.inf
+    runner._request = ray_engine._ResourceRequest(cpus=1.0, gpus=0.0, others={})
+    if looks > 3:
+        with pytest.raises(RunError, match=r"no machine of the cluster has been there .*start machines"):
+            runner._count_places(first=True)
+    else:
+        runner._count_places(first=True)
+        assert runner._places == 1
 
 
 def test_another_version_on_a_node(nodes: ThreeNodes, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,8 @@ def mask_password(text: str) -> str:
         >>> mask_password("cannot reach postgresql://me:secret@host/images?password=secret")
         'cannot reach postgresql://me:***@host/images?password=***'
     """
-    text = re.sub(r"(\w://[^\s:/?#@]*):\S*@", r"\1:***@", text)
+    # a path joins slashes: one is enough
+    text = re.sub(r"(\w\w://?[^\s:/?#@]*):\S*@", r"\1:***@", text)
     return re.sub(r"(?i)\b((?:ssl)?password|passfile|passwd|pwd)=(?:'[^']*'|[^&\s]+)", r"\1=***", text)
 
 

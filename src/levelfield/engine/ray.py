@@ -53,6 +53,8 @@ from levelfield.engine._worker_deaths import MAX_ATTEMPTS, LostTask, LostTasks
 
 MAX_LOST_MACHINES = 10  # of one task
 SLOTS_PER_PLACE = 1.25  # tasks held for each place, so that no place waits for the driver
+NODES_SECONDS = 60.0  # for the first machine of a cluster that has none
+PAUSE = 0.5  # between two looks for it
 POLL_SECONDS = 2.0  # between two looks at mailbox and machines
 
 Amount = Annotated[float, Field(ge=0, le=1024)]
@@ -312,9 +314,19 @@ class RayEngine:
         """Count the tasks that the machines of the cluster execute at once; at most every few seconds."""
         if time.monotonic() - self._nodes_read < POLL_SECONDS:
             return
+        until = time.monotonic() + NODES_SECONDS
+        while True:
+            nodes = [node["Resources"] for node in self._alive_nodes()]
+            self._places = sum(self._request.places(node) for node in nodes)
+            if not first or self._places or any(node.get("CPU") for node in nodes):
+                break
+            if time.monotonic() > until:  # it was not starting, and no machine was replaced
+                raise RunError(
+                    f"no machine of the cluster has been there for {NODES_SECONDS:g} s; start machines, and "
+                    "give the same command again"
+                )
+            time.sleep(PAUSE)
         self._nodes_read = time.monotonic()
-        nodes = [node["Resources"] for node in self._alive_nodes()]
-        self._places = sum(self._request.places(node) for node in nodes)
         if first and self._places == 0:
             amounts = self._request.amounts()
             most = {name: max(node.get(name, 0.0) for node in nodes) for name in amounts}

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from levelfield.core.errors import UsageError, did_you_mean
+from levelfield.core.errors import LevelfieldError, UsageError, did_you_mean
 from levelfield.core.hubs import offline_if_unreachable
 from levelfield.core.registry import RegistryEntry, package_source
 from levelfield.models import registry
@@ -73,18 +73,22 @@ def timm_trunk(name: str, /, *, in_channels: int = 3, **options: Any) -> Trunk:
 
     try:
         network: Any = create(pretrained=False)
-    except (TypeError, RuntimeError, ValueError) as error:
+        config = network.pretrained_cfg
+        spatial = _pools_by_plain_mean(network)
+        if spatial:
+            network.reset_classifier(0, "")
+        num_features = network.num_features if spatial else _pooled_size(network)
+    except LevelfieldError:
+        raise
+    except Exception as error:  # timm checks its options in many ways, or not at all
+        reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         raise UsageError(
-            f"timm:{name} cannot be created with {options}: {error}; check the options"
+            f"timm:{name} cannot be created with {options} ({reason}); check the options"
         ) from error
-    config = network.pretrained_cfg
-    spatial = _pools_by_plain_mean(network)
-    if spatial:
-        network.reset_classifier(0, "")
     return Trunk(
         network,
         name=f"timm:{name}",
-        num_features=network.num_features if spatial else _pooled_size(network),
+        num_features=num_features,
         spatial=spatial,
         inputs=InputRecipe(mean=config["mean"], std=config["std"]) if in_channels == 3 else InputRecipe(),
         image_size=_required_size(config, options),

@@ -7,11 +7,13 @@ import http.client
 import json
 import re
 import subprocess
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from tests.helpers.web_pages import served
 from tests.reports.web.test_search_box import claims, png
 from tests.retrieval.index.conftest import draw, fill, make_model
@@ -19,9 +21,10 @@ from tests.retrieval.index.conftest import draw, fill, make_model
 import levelfield as lf
 from levelfield.core.errors import UsageError
 from levelfield.reports.web._rates import RateError, RateLimit
-from levelfield.reports.web._search_models import QueryAnswer, SearchResponse, parse_options
+from levelfield.reports.web._search_models import QueryAnswer, SearchResponse, parse_options, parse_request
 from levelfield.reports.web.search import SearchBox
-from levelfield.reports.web.search_api import describe_api
+from levelfield.reports.web.search_api import SearchApi, describe_api
+from levelfield.retrieval.embedders.bounded import BoundedDecoder
 from levelfield.retrieval.index import add_images, add_metadata, images_from_folder, open_or_create_index
 
 TOKEN = "a-token-of-more-than-16-characters"
@@ -198,6 +201,32 @@ def test_bad_requests_get_one_line(port: int, root: Path, name: str) -> None:
     if status != 200:
         assert "\n" not in found["error"] and str(root) not in found["error"] and len(found["error"]) < 500
     assert ask(port, "/api/v1/search", {"queries": [{"row": 0}]})[0] == 200, "it goes on"
+
+
+@pytest.mark.parametrize("values", [b"[],", b"{},", b'"a":1,', b"1," * 300])
+def test_a_body_of_many_small_values_is_refused_before_it_is_parsed(values: bytes) -> None:
+    with pytest.raises(UsageError, match="more values than 64 queries"):
+        parse_request(b'{"queries": [' + values * 20_001 + b"]}")
+
+
+def test_the_images_of_a_request_are_decoded_one_after_the_other(root: Path) -> None:
+    living: set[int] = set()
+    most = 0
+
+    class Decoder(BoundedDecoder):
+        def decode(self, data: bytes) -> torch.Tensor:
+            nonlocal most
+            pixels = torch.zeros(3, 32, 32, dtype=torch.uint8)
+            living.add(id(pixels))
+            weakref.finalize(pixels, living.discard, id(pixels))
+            most = max(most, len(living))
+            return pixels
+
+    box = SearchBox([root / "index"], decoder=Decoder())
+    body = json.dumps({"queries": [{"image": encoded(1)}] * 20}).encode()
+    assert len(SearchApi(box)._answer_json(body, [], "me").answers) == 20
+    assert most <= 2
+    box.close()
 
 
 def test_types_sizes_and_origins_are_checked(port: int) -> None:

@@ -21,6 +21,7 @@ from levelfield.core.errors import LevelfieldError, UsageError
 from levelfield.core.files import sha256_of_file
 from levelfield.core.trust import check_trusted
 from levelfield.retrieval.embedders import Architecture, ModelCard, Preprocessing, write_model
+from levelfield.retrieval.embedders._bounds import bounded_building
 from levelfield.retrieval.embedders._model_directory import build_network
 
 Values = dict[str, Any]
@@ -128,6 +129,7 @@ def test_a_card_cannot_make_timm_read_files(option: str) -> None:
         models.create_trunk("timm:resnet10t", **options)
 
 
+THIN = {"embed_dim": 3, "num_heads": 1}
 HOSTILE: dict[str, Callable[[Values], None]] = {
     "size": lambda card: card["architecture"].update(size=10**12),
     "hidden": lambda card: card["architecture"].update(head="mlp", hidden=10**12),
@@ -161,7 +163,13 @@ HOSTILE: dict[str, Callable[[Values], None]] = {
     "threshold": lambda card: card.update(threshold={"similarity": 5}),
     "checksum": lambda card: card.update(weights_sha256="../../etc/passwd"),
     "transform": lambda card: card["preprocessing"].update(transform="crop", options={"size": 60_000}),
+    "large at a large scale": lambda card: card["preprocessing"].update(size=[4096, 4096], scales=[8.0]),
+    "large many times": lambda card: card["preprocessing"].update(size=[4096, 4096], scales=[1.0] * 16),
 }
+for option, value in {"features_only": True, "norm_layer": "x", "act_layer": "x", "global_pool": "x"}.items():
+    HOSTILE[f"timm's {option}"] = lambda card, options={option: value}: card["architecture"].update(  # type: ignore[misc]
+        trunk="timm:resnet10t", trunk_options=options
+    )
 
 
 @pytest.mark.slow
@@ -171,6 +179,23 @@ def test_hostile_cards_are_refused_in_one_line(model: Path, attack: str) -> None
     with pytest.raises(LevelfieldError) as caught:
         lf.load_embedder(model).embed(np.zeros((32, 32, 3), dtype=np.uint8))
     assert "\n" not in str(caught.value)
+
+
+def test_a_card_with_endless_layers_is_refused_soon() -> None:
+    with pytest.raises(UsageError, match="far more memory or layers"), bounded_building({}):
+        build_network(Architecture(trunk="timm:vit_tiny_patch16_224", trunk_options=THIN | {"depth": 60_000}))
+
+
+def test_what_operations_return_counts_before_it_is_allocated() -> None:
+    with pytest.raises(UsageError, match="far more memory or layers"), bounded_building({}):
+        row = torch.arange(200_000)
+        row[:, None] - row[None, :]  # as window attention does: 320 GB
+
+
+def test_a_card_may_have_as_many_layers_as_its_weights() -> None:
+    tensors = {str(number): torch.zeros(1) for number in range(3000)}
+    with bounded_building(tensors):
+        build_network(Architecture(trunk="timm:vit_tiny_patch16_224", trunk_options=THIN | {"depth": 100}))
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "9" * 10_000, "\ud800", " " * 10_000_001])

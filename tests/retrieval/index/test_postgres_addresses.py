@@ -1,10 +1,14 @@
-"""Addresses of an index in PostgreSQL: one line for every bad one, without a piece of the password."""
+"""Bad addresses and tables of an index in PostgreSQL: one line each, without a piece of the password."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
 import pytest
 
-from levelfield.core.errors import LevelfieldError
+from levelfield.core.errors import LevelfieldError, RunError
 from levelfield.retrieval.index.postgres import PostgresIndex, _split
 
 pytest.importorskip("psycopg")
@@ -48,3 +52,25 @@ def test_good_addresses_stay_as_they_are() -> None:
         got, table = _split(address + ("&" if "?" in address else "?") + "table=birds")
         assert table == "birds"
         assert got == address
+
+
+@pytest.mark.parametrize(
+    ("call", "found"),
+    [
+        (len, (None,)),
+        (lambda index: index.columns(), (b"year",)),
+        (lambda index: index.images([1]), ("1", "a.png", "a")),
+        (lambda index: index.metadata([1]), (1, "year", 2020)),
+        (lambda index: index.vectors(np.array([1])), (1, "[[1, 2]]")),
+        (lambda index: index.vectors(np.array([1])), (1, "[1, [2]]")),
+        (lambda index: index.vectors(np.array([1])), (1, "[" * 100_000)),
+        (lambda index: index.nearest(np.ones((1, 2)), 1, among=np.array([1])), ("x", 0.5)),
+        (lambda index: index.nearest(np.ones((1, 2)), 1, among=np.array([1])), (1, None)),
+    ],
+)
+def test_tables_of_other_types_are_one_line(call: Any, found: tuple[Any, ...]) -> None:
+    index = PostgresIndex.__new__(PostgresIndex)
+    index._table, index._effort, index.model = "birds", 100, SimpleNamespace(size=2)  # type: ignore[assignment]
+    index._rows = lambda *_: [found]  # type: ignore[method-assign]
+    with pytest.raises(RunError, match="damaged"):
+        call(index)

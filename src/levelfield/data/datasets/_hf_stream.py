@@ -19,7 +19,7 @@ from torch import Tensor
 from levelfield.core import files
 from levelfield.core.errors import RunError, UsageError, did_you_mean
 from levelfield.data._content import Digests, hash_files
-from levelfield.data._image_files import open_raster, to_rgb
+from levelfield.data._image_files import only_raster_formats, open_raster, to_rgb
 from levelfield.data.datasets._hf_cells import decode_cell, undecoded
 from levelfield.records import digest
 
@@ -84,12 +84,13 @@ def _write_part(
     for column in (image, label):
         if columns and column not in columns:
             raise UsageError(f'hf:{name} has no column "{column}"{did_you_mean(column, columns)}')
+    encoded = undecoded(stream, image, label, name=name)
     if directory.exists():
         shutil.rmtree(directory)  # left by a killed process
     files.make_directory(directory)
     labels = []
     with files.wrap_disk_errors(directory, remedy="free some space, or set LEVELFIELD_CACHE to another disk"):
-        for row, example in enumerate(_take(undecoded(stream, image), limit, name)):
+        for row, example in enumerate(_take(encoded, limit, name)):
             (directory / f"{row:08d}").write_bytes(_encode_png(example[image], name, image))
             labels.append(example[label])
     names = getattr((stream.features or {}).get(label), "names", None)
@@ -99,7 +100,8 @@ def _write_part(
 
 def _take(stream: Any, limit: int | None, name: str) -> Iterator[dict[str, Any]]:
     try:
-        yield from stream if limit is None else stream.take(limit)
+        with only_raster_formats():  # a stream that does not know its columns is decoded by the library
+            yield from stream if limit is None else stream.take(limit)
     except (UsageError, RunError):
         raise
     except Exception as error:  # the library raises many types of errors

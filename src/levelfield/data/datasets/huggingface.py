@@ -68,12 +68,15 @@ def _load(
         known = next(iter(parts.values())).column_names
         if column not in known:
             raise UsageError(f'hf:{name} has no column "{column}"{did_you_mean(column, known)}')
+    parts = {
+        part: found if isinstance(found, StreamedPart) else undecoded(found, image, label, name=name)
+        for part, found in parts.items()
+    }
     values = [value for part in parts.values() for value in part[label]]
     if not all(isinstance(value, int | str) for value in values):
         raise UsageError(
             f'hf:{name}: column "{label}" does not hold one class per image; set label to another one'
         )
-    parts = {part: undecoded(found, image) for part, found in parts.items()}
     order, ids = np.unique(np.array(values), return_inverse=True)
     named = getattr(next(iter(parts.values())).features[label], "names", None)
     owners = np.repeat(np.arange(len(parts)), [len(part) for part in parts.values()])

@@ -12,6 +12,8 @@ from levelfield.retrieval.index import SearchAnswer, Searcher
 MAX_NEIGHBORS = 1000
 MAX_QUERIES = 64
 MAX_SIZE = 65_536  # numbers of a vector
+# Marks of JSON in a body, which are counted before it is parsed: a parsed value takes up to 900 bytes.
+MAX_MARKS = {b"[": 20_000, b"{": 20_000, b":": 20_000, b",": MAX_QUERIES * MAX_SIZE}
 MAX_BASE64 = 40_000_000  # characters of an image; the decoder has its own limit in bytes
 
 
@@ -136,7 +138,16 @@ class Failure(BaseModel):
 
 
 def parse_request(data: bytes) -> SearchRequest:
-    """Return the request in a JSON body; raise UsageError with one line if it is not one."""
+    """Return the request in a JSON body; raise UsageError with one line if it is not one.
+
+    Example:
+        >>> parse_request(b'{"queries": [{"row": 3}]}').queries[0].row
+        3
+    """
+    if any(data.count(mark) > count for mark, count in MAX_MARKS.items()):
+        raise UsageError(
+            f"the body has more values than {MAX_QUERIES} queries; send fewer, see the description of the API"
+        )
     try:
         return SearchRequest.model_validate_json(data)
     except ValidationError as error:

@@ -5,6 +5,7 @@ Uploaded images are kept in memory only. A separate process with limits decodes 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -43,6 +44,7 @@ from levelfield.retrieval.index.result_page import summarize_answer
 
 NEIGHBORS = 24
 SEARCHES_PER_MINUTE = 600
+AT_ONCE = 4  # answers with an image; a decoded one takes up to 120 MB, and one thread searches anyway
 EXAMPLES = 6  # images of the index that the page shows before the first search
 THUMBNAIL_SIDE = 240
 T = TypeVar("T")
@@ -70,6 +72,7 @@ class SearchBox:
     ) -> None:
         self._decoder = decoder or BoundedDecoder()
         self.uploads = Uploads()
+        self.few_at_once = threading.BoundedSemaphore(AT_ONCE)
         self.rate = RateLimit(rate)
         self.max_bytes = self._decoder.max_bytes
         self.decode = self._decoder.decode
@@ -207,7 +210,8 @@ class SearchBox:
         search_all: Callable[[SearchOptions], list[SearchAnswer]],
     ) -> Response:
         try:
-            answers = search_all(parse_options(parameters, k=NEIGHBORS))
+            with self.few_at_once:
+                answers = search_all(parse_options(parameters, k=NEIGHBORS))
             roots = [self.call(number, lambda each: each.store.root()) for number in range(len(answers))]
         except LevelfieldError as error:
             return failure(error)
@@ -224,11 +228,12 @@ class SearchBox:
 
     def send_image(self, request: Request) -> Response:
         """Return a thumbnail of an indexed image, never the file itself."""
-        try:
-            pixels = self.decode(self._read_image(request))
-        except LevelfieldError as error:
-            return error_response(str(error), 404)
-        return Response(encode_thumbnail(pixels, side=THUMBNAIL_SIDE), media_type="image/webp")
+        with self.few_at_once:
+            try:
+                pixels = self.decode(self._read_image(request))
+            except LevelfieldError as error:
+                return error_response(str(error), 404)
+            return Response(encode_thumbnail(pixels, side=THUMBNAIL_SIDE), media_type="image/webp")
 
     def _read_image(self, request: Request) -> bytes:
         """Return the content of an indexed file; a URL cannot reach other files."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -75,7 +75,7 @@ class SearchApi:
         return JSONResponse(Health(status="ok").model_dump())
 
     def _indexes(self, _: Request) -> Response:
-        return _guarded(lambda: IndexList(indexes=self._box.describe()))
+        return self._guarded(lambda: IndexList(indexes=self._box.describe()))
 
     async def _search(self, request: Request) -> Response:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -92,7 +92,7 @@ class SearchApi:
             self._box.rate.spend(client)
             async with self._box.uploads.read(request, limit) as body:
                 answer = self._answer_json if is_json else self._answer_image
-                return await run_in_threadpool(_guarded, lambda: answer(body, parameters, client))
+                return await run_in_threadpool(self._guarded, lambda: answer(body, parameters, client))
         except UploadError as error:
             return error_response(str(error), error.status)
         except RateError as error:
@@ -110,13 +110,15 @@ class SearchApi:
         request = parse_request(body)
         self._box.check_index(request.index)
         self._box.rate.spend(client, len(request.queries) - 1)  # the first one is counted already
-        searches = []
+        return self._respond(request, self._prepared(request))
+
+    def _prepared(self, request: SearchRequest) -> Iterator[Callable[[Searcher], SearchAnswer]]:
+        """Yield the search of each query; one image is decoded at a time, since 64 may take gigabytes."""
         for number, query in enumerate(request.queries):
             try:
-                searches.append(self._prepare(query, request))
+                yield self._prepare(query, request)
             except LevelfieldError as error:
                 raise UsageError(f"query {number}: {error}") from error
-        return self._respond(request, searches)
 
     def _prepare(self, query: SearchQuery, options: SearchOptions) -> Callable[[Searcher], SearchAnswer]:
         """Return the search of a query; images are decoded here, outside the thread of the search."""
@@ -138,7 +140,7 @@ class SearchApi:
         return lambda searcher: searcher.search(pixels, **arguments)
 
     def _respond(
-        self, options: SearchOptions, searches: list[Callable[[Searcher], SearchAnswer]]
+        self, options: SearchOptions, searches: Iterable[Callable[[Searcher], SearchAnswer]]
     ) -> SearchResponse:
         answers = []
         for search in searches:  # one call each, so that a long request does not keep others waiting
@@ -154,13 +156,13 @@ class SearchApi:
             index=options.index, model=self._box.describe_one(options.index).model, answers=answers
         )
 
-
-def _guarded(answer: Callable[[], BaseModel]) -> Response:
-    """Return the answer as JSON, or the error."""
-    try:
-        return Response(answer().model_dump_json(), media_type="application/json")
-    except LevelfieldError as error:
-        return failure(error)
+    def _guarded(self, answer: Callable[[], BaseModel]) -> Response:
+        """Return the answer as JSON, or the error; few are computed at once, which bounds the memory."""
+        with self._box.few_at_once:
+            try:
+                return Response(answer().model_dump_json(), media_type="application/json")
+            except LevelfieldError as error:
+                return failure(error)
 
 
 def failure(error: LevelfieldError) -> Response:

@@ -26,6 +26,7 @@ from levelfield.retrieval.embedders.images import (
 from levelfield.retrieval.embedders.text import TextEncoder
 from levelfield.retrieval.rerank import Whitening, image_views
 
+MAX_PIXELS = 1 << 24  # of all views of an image together; a card chooses size, scales and mirroring
 CHUNK = 128  # images that `embed` decodes before the network sees them; bounds its memory
 
 
@@ -57,6 +58,8 @@ class ImageEmbedder(nn.Module):
         self.register_buffer("whitening_mean", None if whitening is None else whitening.mean)
         self.register_buffer("whitening_projection", None if whitening is None else whitening.projection)
         self._extractors: list[FeatureExtractor] | None = None
+        if card.preprocessing.size is not None:
+            self._check_pixels(*card.preprocessing.size)
         self.eval().requires_grad_(False)
 
     def preprocess(self, image: ImageInput) -> Tensor:
@@ -146,6 +149,7 @@ class ImageEmbedder(nn.Module):
         Parts with the same trunk share its features, so that it runs once per view.
         """
         owners = self._trunk_owners()
+        self._check_pixels(images.shape[-2], images.shape[-1])
         totals: list[Tensor] = []
         views = self.card.preprocessing
         for view in image_views(images, scales=views.scales, flip=views.flip):
@@ -153,6 +157,16 @@ class ImageEmbedder(nn.Module):
             vectors = [F.normalize(part.project(found[id(part.trunk)]), dim=1) for part in self._embedders()]
             totals = [a + b for a, b in zip(totals, vectors, strict=True)] if totals else vectors
         return self._concatenate([F.normalize(total, dim=1) for total in totals])
+
+    def _check_pixels(self, height: int, width: int) -> None:
+        """Raise if all views of an image of this size have too many pixels together."""
+        views = self.card.preprocessing
+        pixels = round(height * width * sum(scale**2 for scale in views.scales) * (1 + views.flip))
+        if pixels > MAX_PIXELS:
+            raise UsageError(
+                f"the model {self.card.name} views each image with {pixels:,} pixels in total, more than "
+                f"{MAX_PIXELS:,}; export it with smaller images or fewer scales"
+            )
 
     def _embedders(self) -> list[Embedder]:
         return [part for part in self.parts if isinstance(part, Embedder)]

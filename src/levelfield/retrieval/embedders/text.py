@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from levelfield.core.errors import UsageError
 from levelfield.retrieval.embedders._card import TextArchitecture
+from levelfield.retrieval.embedders._tokenizer import check_tokenizer
 
 MAX_CHARACTERS = 10_000  # of one text; models read at most their context, a few dozen words
 BATCH = 64
@@ -123,7 +124,7 @@ class TextEncoder(nn.Module):
                 raise UsageError("the text of the query is empty; give some words")
             if len(text) > MAX_CHARACTERS:
                 raise UsageError(f"the text has {len(text):,} characters; give at most {MAX_CHARACTERS:,}")
-            found = self._tokenizer.encode(clean_text(text, shape)).ids
+            found = _encode(self._tokenizer, clean_text(text, shape))
             if len(found) > shape.context:  # the last token ends the text
                 found = [*found[: shape.context - 1], found[-1]]
             rows.append(found + [shape.padding] * (shape.context - len(found)))
@@ -142,6 +143,18 @@ class TextEncoder(nn.Module):
             return torch.cat(
                 [self.tower(ids[at : at + BATCH]).cpu().float() for at in range(0, len(ids), BATCH)]
             )
+
+
+def _encode(tokenizer: Any, text: str) -> list[int]:
+    """Return the token ids of a text."""
+    try:
+        return list(tokenizer.encode(text).ids)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # the library is written in Rust, whose panics are no Exception
+        raise UsageError(
+            f"the tokenizer cannot read the text ({str(error)[:100]}); give the tokenizer of this model"
+        ) from error
 
 
 def clean_text(text: str, shape: TextArchitecture) -> str:
@@ -165,6 +178,7 @@ def open_tokenizer(content: bytes) -> Any:
         from tokenizers import Tokenizer
     except ImportError as error:
         raise UsageError("text queries need tokenizers; run pip install 'levelfield[text]'") from error
+    check_tokenizer(content)
     try:
         opened = Tokenizer.from_str(content.decode("utf-8"))
     except Exception as error:  # the library raises plain exceptions

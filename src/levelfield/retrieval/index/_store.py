@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from levelfield.core.errors import UsageError
 from levelfield.retrieval.embedders import ModelCard
 from levelfield.retrieval.index._catalog import IndexedImage, NewImage
 from levelfield.retrieval.index._filters import Condition
@@ -15,8 +17,24 @@ Progress = Callable[[int, int], None]
 
 
 def is_database(index: str | Path) -> bool:
-    """Return True if ``index`` is the address of a PostgreSQL database, not a directory."""
-    return str(index).startswith(("postgresql://", "postgres://"))
+    """Return True if ``index`` is the address of a PostgreSQL database, not a directory.
+
+    Raises:
+        UsageError: It is another address. A directory of that name would contain its password.
+
+    Example:
+        >>> is_database("postgresql://me@host/images"), is_database("index/")
+        (True, False)
+    """
+    address = re.match(r"\s*([A-Za-z][\w+.-]+):/{1,2}", str(index))
+    if address is None:
+        return False
+    if str(index).startswith(("postgresql://", "postgres://")):
+        return True
+    raise UsageError(
+        f"{index} is an address that no index can have; write postgresql://USER@HOST:PORT/DATABASE, or a "
+        "directory"
+    )
 
 
 class VectorStore(Protocol):

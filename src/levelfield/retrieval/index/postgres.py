@@ -65,7 +65,7 @@ class PostgresIndex:
         self.model = self._read_model()
 
     def __len__(self) -> int:
-        return int(self._rows("select count(*) from {table}")[0][0])
+        return int(self._typed([int], "select count(*) from {table}")[0][0])
 
     def find_by_content(self, contents: Sequence[bytes]) -> dict[bytes, IndexedImage]:
         """Return the images with these content hashes."""
@@ -137,6 +137,7 @@ class PostgresIndex:
         values = np.full((len(queries), count), -np.inf, dtype=np.float32)
         for number, query in enumerate(queries):
             found = self._search(_text(query), count, among)
+            self._check_types(found, [int, float])
             rows[number, : len(found)] = [row for row, _ in found]
             values[number, : len(found)] = [-distance for _, distance in found]
         return rows, values
@@ -149,17 +150,23 @@ class PostgresIndex:
 
     def vectors(self, rows: Rows) -> Floats:
         """Return the vectors of these rows (n x D)."""
-        found = self._rows(
-            "select row, vector::text from {table} where row = any(%s)", ([int(row) for row in rows],)
-        )
-        by_row = {row: np.array(json.loads(text), dtype=np.float32) for row, text in found}
+        query = "select row, vector::text from {table} where row = any(%s)"
+        found = self._typed([int, str], query, ([int(row) for row in rows],))
+        try:
+            by_row = {row: np.array(json.loads(text), dtype=np.float32) for row, text in found}
+        except (ValueError, RecursionError) as error:
+            raise self._damaged() from error
+        if any(vector.shape != (self.model.size,) for vector in by_row.values()):
+            raise self._damaged()
         if len(found) < len(set(rows.tolist())):
             raise RunError("an image was removed during the search; search again")
         return np.array([by_row[row] for row in rows.tolist()]).reshape(len(rows), self.model.size)
 
     def columns(self) -> list[str]:
         """Return the names of the metadata columns."""
-        return [name for (name,) in self._fetch(COLUMNS)] if self._has_metadata() else []
+        found = self._fetch(COLUMNS) if self._has_metadata() else []
+        self._check_types(found, [str])
+        return [name for (name,) in found]
 
     def root(self) -> str:
         """Return the folder that holds all images; empty if they are not files or share none."""
@@ -175,7 +182,7 @@ class PostgresIndex:
         found: dict[int, dict[str, str]] = {}
         if self._has_metadata():
             query = "select row, key, value from {table}_metadata where row = any(%s)"
-            for row, key, value in self._rows(query, (list(rows),)):
+            for row, key, value in self._typed([int, str, str], query, (list(rows),)):
                 found.setdefault(row, {})[key] = value
         return found
 
@@ -282,6 +289,21 @@ class PostgresIndex:
     def _rows(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         text = self._sql(query)
         return self._database.call(lambda connection: list(connection.execute(text, values).fetchall()))
+
+    def _typed(
+        self, types: Sequence[type], query: str, values: tuple[Any, ...] = ()
+    ) -> list[tuple[Any, ...]]:
+        """Return the rows of a query; raise RunError if a stranger's tables have other types."""
+        found = self._rows(query, values)
+        self._check_types(found, types)
+        return found
+
+    def _check_types(self, found: Sequence[tuple[Any, ...]], types: Sequence[type]) -> None:
+        if any([type(value) for value in row] != list(types) for row in found):
+            raise self._damaged()
+
+    def _damaged(self) -> RunError:
+        return RunError(f"the index {self._table} in the database is damaged; create the index again")
 
     def _run(self, query: str, values: tuple[Any, ...] = ()) -> int:
         text = self._sql(query)
