@@ -39,7 +39,7 @@ def table(text: str) -> dict[str, Any]:
     }
 
 
-HOSTILE = {
+HOSTILE: dict[str, dict[str, Any]] = {
     "endless patterns": {"pre_tokenizer": split("(a+)+$")},
     "endless patterns without groups": {"pre_tokenizer": split("a?" * 23 + "a" * 23)},
     "in a sequence": {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [split("(a|aa){20}b")]}},

@@ -14,8 +14,11 @@ from torch.utils._pytree import tree_leaves, tree_map
 from levelfield.core.errors import LevelfieldError, UsageError
 
 SPARE_ELEMENTS = 200_000_000  # a classifier that is built and dropped, random starts, position tables
-MAX_OPERATIONS = 20_000  # the largest networks of timm need 5,000; a network of more layers takes too long
+MAX_OPERATIONS = (
+    20_000  # that allocate; timm's networks need 3,000, and one of many more layers takes too long
+)
 OPERATIONS_PER_TENSOR = 20  # of the weights; timm's networks need up to 8
+MAX_CHANGES = 1_000_000  # in place, and views
 
 
 class _Allocations(TorchDispatchMode):
@@ -24,14 +27,22 @@ class _Allocations(TorchDispatchMode):
     def __init__(self, max_elements: int, max_operations: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch has no type here
         self._max_elements, self._max_operations = max_elements, max_operations
-        self._elements = self._operations = 0
+        self._elements = self._operations = self._changes = 0
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        self._operations += 1
-        self._elements += _new_elements(func, args, kwargs or {})
-        if self._elements > self._max_elements or self._operations > self._max_operations:
+        # Otherwise it returns a view, or changes a tensor in place.
+        if any(each.alias_info is None for each in func._schema.returns):
+            self._operations += 1
+            self._elements += _new_elements(func, args, kwargs or {})
+        else:
+            self._changes += 1
+        if (
+            self._elements > self._max_elements
+            or self._operations > self._max_operations
+            or self._changes > MAX_CHANGES
+        ):
             raise UsageError(
                 "the architecture needs far more memory or layers than its weights hold; the model card is "
                 "wrong, export the model again, or download it again"
@@ -41,9 +52,6 @@ class _Allocations(TorchDispatchMode):
 
 def _new_elements(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
     """Return how many elements an operation would allocate; it is tried on tensors without content."""
-    schema = func._schema
-    if all(each.alias_info is not None for each in schema.returns):  # a view, or it changes a tensor in place
-        return 0
 
     def without_content(value: Any) -> Any:
         if not isinstance(value, Tensor):
@@ -51,7 +59,7 @@ def _new_elements(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> i
         return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
 
     args, kwargs = tree_map(without_content, (args, kwargs))
-    if any(each.name == "device" for each in schema.arguments):
+    if any(each.name == "device" for each in func._schema.arguments):
         kwargs = kwargs | {"device": torch.device("meta")}
     try:
         found = tree_leaves(func(*args, **kwargs))
