@@ -80,6 +80,13 @@ class Cluster:
         self._cluster.remove_node(self.nodes[place], allow_graceful=False)
         self.nodes[place] = self._add()
 
+    def repair(self) -> None:
+        """Replace nodes that ended by themselves: Ray gives up a node that a busy machine lets wait."""
+        for place, node in enumerate(self.nodes):
+            if any(each.process.poll() is not None for each in node.all_processes["raylet"]):
+                self._cluster.remove_node(node, allow_graceful=False)
+                self.nodes[place] = self._add()
+
     def busy_workers(self) -> list[int]:
         """Return the processes of our nodes that execute a task now."""
         raylets = {each.process.pid for node in self.nodes for each in node.all_processes["raylet"]}
@@ -135,14 +142,13 @@ def run_with_kills(
         driver = subprocess.Popen(command(file, out), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         left = chance.randint(0, SPARED)
         while driver.poll() is None and time.monotonic() < pause:
-            if not waiting or time.monotonic() > until:
-                time.sleep(0.5)
-                continue
-            if progress_of(out) < waiting[-1]:
-                time.sleep(0.05)
+            if not waiting or time.monotonic() > until or progress_of(out) < waiting[-1]:
+                time.sleep(0.2)
+                cluster.repair()
                 continue
             time.sleep(chance.uniform(0.0, 3.0))
             watch.look(out)
+            cluster.repair()
             victims = cluster.busy_workers()
             if left and chance.random() < 0.3:
                 cluster.replace_node(chance)

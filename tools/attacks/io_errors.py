@@ -80,6 +80,7 @@ def main() -> int:
     """Run the attacks and print the figures; return 1 if any fell."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--attacks", type=int, default=60)
+    parser.add_argument("--first", type=int, default=0, help="leave out the attacks before this one")
     options = parser.parse_args()
     seen: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="levelfield-io-") as directory:
@@ -91,7 +92,7 @@ def main() -> int:
             with failing(owner, name, -1, 0, home / "count") as count:
                 lf.run(values(), home / "count" / f"{owner.__name__}-{name}")
             totals[owner, name] = count[0]
-        for attack in range(options.attacks):
+        for attack in range(options.first, options.attacks):
             owner, name = CALLS[attack % len(CALLS)]
             code = ERRORS[attack // len(CALLS) % len(ERRORS)]
             number = 1 + (attack * 7919) % max(1, totals[owner, name])
