@@ -380,8 +380,8 @@ def search_luck_warnings(comparison: Comparison) -> list[str]:
     fewest = min(len(result.trials) for result in searched)
     if fewest < FEW_TRIALS and comparison.experiment.search.repeats < ENOUGH_SEARCHES:
         found.append(
-            f"With {fewest} trials per search, luck in the search is large; use {FEW_TRIALS} or more "
-            "(`levelfield study search-luck` measures it)."
+            f"With {fewest} trial{'s' * (fewest > 1)} per search, luck in the search is large; "
+            f"use {FEW_TRIALS} or more (`levelfield study search-luck` measures it)."
         )
     return found
 
