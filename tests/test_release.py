@@ -76,6 +76,31 @@ def test_the_minimum_versions_are_those_of_pyproject() -> None:
         assert parts == wanted + ["0"] * (len(parts) - len(wanted)), name
 
 
+def test_the_tests_run_without_the_plugins_of_pytest() -> None:
+    """The job "minimum" has pytest alone; a mark that only a plug-in declares would end its collection."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    declared = {line.partition(":")[0] for line in settings["markers"]}
+    files = (ROOT / "tests").rglob("*.py")
+    used = {mark for file in files for mark in re.findall(r"\bpytest\.mark\.(\w+)", file.read_text())}
+    assert used <= declared | {"parametrize", "skipif", "usefixtures", "filterwarnings"}
+
+
+def test_the_development_packages_exist_for_every_python_of_the_workflow() -> None:
+    """The server pgserver has no wheels from Python 3.13 on, so pip could install none of the others."""
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text())
+    versions = workflow["jobs"]["full"]["strategy"]["matrix"]["python"]
+    declared = [line.rpartition(" ")[2] for line in PROJECT["classifiers"] if " :: 3." in line]
+    assert versions == declared
+    (server,) = (line for line in PROJECT["optional-dependencies"]["dev"] if line.startswith("pgserver"))
+    marker = Requirement(server).marker
+    assert [
+        version for version in versions if not marker or marker.evaluate({"python_version": version})
+    ] == [
+        "3.11",
+        "3.12",
+    ]
+
+
 @pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.stem)
 def test_a_workflow_is_bounded_and_runs_what_exists(file: Path) -> None:
     content: dict[Any, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
