@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal
+# Compiled modules are kept even where a container's settings forbid it: every process would compile the package again.
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal
 
 .PHONY: demo quick test lint types tests coverage speed attacks dist site docs notebooks reality-check format clean
 .DEFAULT_GOAL := demo

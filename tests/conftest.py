@@ -104,18 +104,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     long = [item for item in items if any(map(item.get_closest_marker, LONG))]
     if not long:
         return
+    by_file: dict[Path, list[pytest.Item]] = {}
+    for item in long:
+        by_file.setdefault(item.path, []).append(item)
+    # By file, because the tests of a file share what is slow to set up; Ray first, so that none is moved.
+    files = sorted(
+        by_file.values(), key=lambda items: (items[0].get_closest_marker("ray") is None, -len(items))
+    )
+    halves = [[item for items in files[start::2] for item in items] for start in (0, 1)]
     chosen = set(long)
     short = [item for item in items if item not in chosen]
-    # By file, because the tests of a file share what is slow to set up; Ray first, so that none is moved.
-    files = list(dict.fromkeys(item.path for item in sorted(long, key=lambda item: _weight(item, long))))
-    halves = [[item for file in files[start::2] for item in long if item.path == file] for start in (0, 1)]
     half = len(short) // 2
     items[:] = [*halves[0], *short[:half], *halves[1], *short[half:]]
-
-
-def _weight(item: pytest.Item, long: list[pytest.Item]) -> tuple[bool, int]:
-    """Return the sort key of a long test's file: Ray, then the files with most long tests."""
-    return item.get_closest_marker("ray") is None, -sum(each.path == item.path for each in long)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

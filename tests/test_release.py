@@ -7,6 +7,7 @@ import pydoc
 import re
 import shutil
 import tomllib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,20 @@ def test_what_does_not_agree_is_named(tmp_path: Path) -> None:
     citation.write_text(re.sub(r'(date-released: ").*"', r'\g<1>2020-01-01"', citation.read_text()))
     (problem,) = release.problems(f"v{levelfield.__version__}", tmp_path)
     assert "2020-01-01" in problem
+
+
+def test_a_tag_needs_notes_on_all_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tag = f"v{levelfield.__version__}"
+    notes = re.sub(r"^## Unreleased\n.*?(?=^## )", "", (ROOT / "CHANGELOG.md").read_text(), flags=re.M | re.S)
+    changelog = tmp_path / "CHANGELOG.md"
+    monkeypatch.setattr(release, "problems", lambda tag: [])
+    monkeypatch.setattr(release, "unreleased", partial(release.unreleased, tmp_path))
+    changelog.write_text(notes)
+    assert release.main(["check", tag]) == 0 and "can be released" in capsys.readouterr().out
+    changelog.write_text(notes.replace("\n## ", "\n## Unreleased\n\n- A change.\n\n## ", 1))
+    assert release.main(["check", tag]) == 1 and "move them to a version" in capsys.readouterr().out
 
 
 def test_old_names_are_promised_for_a_later_version() -> None:

@@ -37,6 +37,13 @@ def sections(root: Path = ROOT) -> dict[str, tuple[str, str]]:
     return {version: (date, notes.strip()) for version, date, notes in SECTION.findall(text)}
 
 
+def unreleased(root: Path = ROOT) -> list[str]:
+    """Return the lines of the changelog that belong to no release yet."""
+    text = (root / "CHANGELOG.md").read_text(encoding="utf-8")
+    section = text.partition("\n## Unreleased\n")[2].partition("\n## ")[0]
+    return [line for line in section.splitlines() if line.startswith("- ")]
+
+
 def problems(tag: str, root: Path = ROOT) -> list[str]:
     """Return what stops a release of this tag, one sentence each."""
     wanted = tag.removeprefix("v")
@@ -65,6 +72,10 @@ def main(arguments: list[str]) -> int:
     match arguments:
         case ["check", tag]:
             found = problems(tag)
+            if waiting := unreleased():
+                found.append(
+                    f'CHANGELOG.md has {len(waiting)} lines under "Unreleased"; move them to a version'
+                )
             print("\n".join(found) or f"{tag} can be released")
             return 1 if found else 0
         case ["notes", tag]:

@@ -63,10 +63,10 @@ class Attack:
 
 ATTACKS = (
     Attack("single", ("-m", "pytest", "-q", *TESTS)),
-    Attack("cards", ("tools/attacks/model_cards.py",), "--count", 10_000),
-    Attack("records", ("tools/attacks/records.py",), "--count", 10_000),
-    Attack("config", ("tools/attacks/config_files.py",), "--files", 10_000),
-    Attack("io", ("tools/attacks/io_errors.py",), "--attacks", 60),
+    Attack("cards", ("-m", "tools.attacks.model_cards"), "--count", 10_000),
+    Attack("records", ("-m", "tools.attacks.records"), "--count", 10_000),
+    Attack("config", ("-m", "tools.attacks.config_files"), "--files", 10_000),
+    Attack("io", ("-m", "tools.attacks.io_errors"), "--attacks", 60),
     Attack("kills", ("-m", "benchmarks.robustness.kill_engine"), "--kills", 100),
     Attack("torchrun", ("-m", "benchmarks.robustness.kill_torchrun"), "--kills", 20),
     Attack("ray", ("-m", "benchmarks.robustness.kill_ray"), "--kills", 100),

@@ -41,26 +41,25 @@ def whiten(vectors, fitted_to, size, power):
     return np.stack(out)
 
 
-def friends(everyone, row, k):
+def friends(orders, row, k):
     """The row, and those among its k nearest that have it among their own k nearest."""
-    mine = order(everyone[row], everyone, skip=row)[:k]
-    return {row} | {other for other in mine if row in order(everyone[other], everyone, skip=other)[:k]}
+    return {row} | {other for other in orders[row][:k] if row in orders[other][:k]}
 
 
-def expanded_friends(everyone, row, k1):
+def expanded_friends(orders, row, k1):
     half = max(1, round(k1 / 2))
-    core = friends(everyone, row, k1)
+    core = friends(orders, row, k1)
     found = set(core)
     for other in core:
-        theirs = friends(everyone, other, half)
+        theirs = friends(orders, other, half)
         if 3 * len(core & theirs) >= 2 * len(theirs):
             found |= theirs
     return found
 
 
-def encoding(everyone, row, k1):
+def encoding(everyone, orders, row, k1):
     weights = np.zeros(len(everyone))
-    for other in expanded_friends(everyone, row, k1):
+    for other in expanded_friends(orders, row, k1):
         weights[other] = np.exp(-(1 - everyone[row] @ everyone[other]))
     return weights / weights.sum()
 
@@ -68,11 +67,12 @@ def encoding(everyone, row, k1):
 def k_reciprocal(everyone, query, candidates, *, k1, k2, weight):
     """New distances of the candidates."""
     encoded = {}
+    orders = [order(vector, everyone, skip=row) for row, vector in enumerate(everyone)]
 
     def averaged(row):
         if row not in encoded:
-            near = [row, *order(everyone[row], everyone, skip=row)][:k2]
-            encoded[row] = np.mean([encoding(everyone, other, k1) for other in near], axis=0)
+            near = [row, *orders[row]][:k2]
+            encoded[row] = np.mean([encoding(everyone, orders, other, k1) for other in near], axis=0)
         return encoded[row]
 
     def distance(row):

@@ -19,8 +19,6 @@ import time
 from collections import Counter
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.config import test_fuzz

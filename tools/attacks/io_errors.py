@@ -2,7 +2,7 @@
 
 From the root of the repository::
 
-    python tools/attacks/io_errors.py --attacks 60
+    python -m tools.attacks.io_errors --attacks 60
 
 Each attack must end in one clear line, or pass because the call does not matter. The same command is then
 given again without errors, and its records must have the bits of an undisturbed run.
@@ -21,8 +21,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.conftest import tiny_values
 

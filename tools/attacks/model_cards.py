@@ -1,6 +1,6 @@
 """Attack model cards and index cards: load thousands of hostile variants of a small model and its index.
 
-    python tools/attacks/model_cards.py --count 10000
+    python -m tools.attacks.model_cards --count 10000
 
 Each variant has the identity that its own content demands, as an attacker would write it. A variant must be
 refused in one line or load within 10 s, and no code that it names may run.
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -19,10 +18,6 @@ import numpy as np
 import torch
 from PIL import Image
 from pydantic import ValidationError
-
-sys.path.insert(0, str(Path(__file__).parent))
-from limits import Score
-from mutations import variants
 
 from levelfield.core.errors import LevelfieldError
 from levelfield.retrieval.embedders import (
@@ -34,6 +29,8 @@ from levelfield.retrieval.embedders import (
 )
 from levelfield.retrieval.embedders._model_directory import build_network
 from levelfield.retrieval.index import Searcher, add_images, images_from_folder, open_or_create_index
+from tools.attacks.limits import Score
+from tools.attacks.mutations import variants
 
 
 def main() -> int:

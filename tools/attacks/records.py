@@ -1,6 +1,6 @@
 """Attack the records of an experiment: read thousands of hostile variants of its files.
 
-    python tools/attacks/records.py --count 10000 --progress build/records.json
+    python -m tools.attacks.records --count 10000 --progress build/records.json
 
 One file of a finished experiment is replaced by a hostile variant. Then everything that reads a stranger's
 records is tried: the comparison, `verify`, and the experiment that `reproduce` would run. Each must
@@ -13,20 +13,17 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
-from limits import Score
-from model_cards import set_trap
-from mutations import variants
 
 import levelfield as lf
 from levelfield.analysis import read_comparison, verify
 from levelfield.protocol import recorded_experiment
 from levelfield.reports import write_report
+from tools.attacks.limits import Score
+from tools.attacks.model_cards import set_trap
+from tools.attacks.mutations import variants
 
 PLUGIN = Path(__file__).parents[2] / "tests" / "helpers" / "toy_plugin.py"
 EXPERIMENT = {
