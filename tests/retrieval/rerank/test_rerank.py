@@ -65,7 +65,6 @@ def test_a_direction_without_spread_has_no_weight() -> None:
     assert torch.isfinite(rerank.fit_whitening(vectors, size=3)(vectors)).all()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("k1", "k2", "weight"), [(6, 3, 0.3), (5, 1, 0.0), (4, 4, 0.7), (60, 2, 0.5)])
 @pytest.mark.parametrize("exclude_self", [True, False])
 @pytest.mark.parametrize("depth", [12, None])
