@@ -51,6 +51,7 @@ def test_an_address_of_another_kind_is_no_directory(
 def test_the_command_line_masks_the_password(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("psycopg")
     from levelfield.retrieval import index
 
     address = f"postgresql://me:{SECRET}@localhost:9/images"

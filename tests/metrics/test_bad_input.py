@@ -114,7 +114,7 @@ def test_a_metric_of_ones_own_can_be_registered():
 
     scores = evaluate([[0.0, 1], [0, 1.1], [0, 1.2]], [0, 0, 0], metrics=("second_is_right_test",))
     assert scores["second_is_right_test"] == 1.0
-    assert resolve_metric("second_is_right_test").card.summary == "Whether the second item is relevant."
+    assert resolve_metric("second_is_right_test").card.summary == "Count a hit on the second item."
 
 
 def test_an_unknown_score_is_named():
