@@ -1,7 +1,7 @@
 """Gain of re-ranking on CUB-200-2011 and on Glyphs.
 
     python -m benchmarks.scores.rerank rerank [--cub DIRECTORY] [--work DIRECTORY] [--names aqe,dba]
-    python -m benchmarks.scores.rerank alone [--cub DIRECTORY] [--work DIRECTORY]
+    python -m benchmarks.scores.rerank alone [--cub DIRECTORY] [--work DIRECTORY] [--every 8]
 
 ``rerank`` tunes re-ranking on classes 1-100 of CUB and scores classes 101-200; it does the same with
 classes of Glyphs that the network was not trained on. ``alone`` re-ranks one query at a time with
@@ -55,18 +55,19 @@ def halves(
     return scored, RetrievalSet(vectors[development], labels[development])
 
 
-def alone(title: str, scored: RetrievalSet, development: RetrievalSet) -> None:
-    """Compare the same queries plain, re-ranked together with all others, and re-ranked one by one."""
-    some = RetrievalSet(scored.queries[::8], scored.labels[::8], scored.gallery, scored.gallery_labels)
+def alone(title: str, scored: RetrievalSet, development: RetrievalSet, *, every: int) -> None:
+    """Compare some queries plain, re-ranked together with all others, and re-ranked one by one."""
+    some = RetrievalSet(
+        scored.queries[::every], scored.labels[::every], scored.gallery, scored.gallery_labels
+    )
     together = RERANKERS["k_reciprocal"]
 
     def with_all(few: RetrievalSet, count: int, fitted_to: torch.Tensor, **setting: Any) -> torch.Tensor:
         if few.excludes_self:  # the development data, which parameters are tuned on
             return together.rank(few, count, fitted_to, **setting)
-        every = RetrievalSet(
-            F.normalize(scored.queries, dim=1), scored.labels, few.gallery, few.gallery_labels
-        )
-        return together.rank(every, count, fitted_to, **setting)[::8]
+        asked = F.normalize(scored.queries, dim=1)
+        whole = RetrievalSet(asked, scored.labels, few.gallery, few.gallery_labels)
+        return together.rank(whole, count, fitted_to, **setting)[::every]
 
     def one_by_one(few: RetrievalSet, count: int, fitted_to: torch.Tensor, **setting: Any) -> torch.Tensor:
         if few.excludes_self:
@@ -134,6 +135,7 @@ def main() -> None:
     parser.add_argument("--cub", type=Path)
     parser.add_argument("--work", type=Path)
     parser.add_argument("--names", default=",".join(RERANKERS), help="re-ranking methods to compare")
+    parser.add_argument("--every", type=int, default=8, help="`alone` asks every so many queries")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         work = given.work or Path(temporary)
@@ -143,7 +145,7 @@ def main() -> None:
             title, scored, development = sets
             show(title, scored, compare_rerankers(scored, development, names=given.names.split(",")))
         else:
-            alone(*sets)
+            alone(*sets, every=given.every)
 
 
 if __name__ == "__main__":

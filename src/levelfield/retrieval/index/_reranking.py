@@ -19,7 +19,7 @@ from levelfield.retrieval.rerank import expand_queries, rerank_k_reciprocal
 
 POOL = 1000  # first results among which reciprocal neighbors are looked for
 MAX_NEIGHBORS = 100
-# Defaults between the values that were best on CUB and on Glyphs; see docs/search.md.
+# Neighbors between those that were best on CUB and on Glyphs, see docs/search.md; the paper's weight.
 DEFAULTS: Mapping[str, Mapping[str, float]] = MappingProxyType(
     {
         "aqe": {"neighbors": 4},
