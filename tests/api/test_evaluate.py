@@ -112,6 +112,11 @@ def test_rankings_are_compared_like_embeddings() -> None:
     known = dict(zip(IDS, LABELS, strict=True))
     by_class = lf.evaluate(rankings=lists, labels=LABELS, gallery_labels=known, metrics=("precision_at_1",))
     assert by_class.best == ("a",)
+    # the query itself is of its class, but is no answer
+    without = lf.evaluate(
+        rankings=lists, labels=LABELS, gallery_labels=known, ignore=[[name] for name in IDS]
+    )
+    assert without.as_dict()["models"] == same.as_dict()["models"]
     strange = {**lists, "c": [["nowhere"]] * 240}
     found = lf.evaluate(rankings=strange, relevant=relevant, labels=LABELS, gallery_labels=known)
     assert "'nowhere'" in found.left_out["c"] and found.best == ("a",)

@@ -118,7 +118,13 @@ def write_two_models() -> None:
 
 
 def write_submissions() -> None:
-    """Write solution files of the landmark challenge, and submissions."""
+    """Write solution files of the landmark challenge, submissions, and embeddings with names."""
+    import numpy as np
+
+    generator = np.random.default_rng(0)
+    names = np.array(["queries/1.jpg", "queries/2.jpg", "a.jpg", "b.jpg", "c.jpg", "d.jpg"])
+    for name in ("new", "old"):
+        np.savez(f"{name}.npz", embeddings=generator.normal(size=(6, 8)), paths=names)
     queries = [f"q{number}" for number in range(20)]
     listed = {query: " ".join(f"{query}x{k}" for k in range(4)) for query in queries}
     files = {

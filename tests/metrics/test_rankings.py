@@ -41,9 +41,14 @@ def test_lists_that_cannot_be_scored_are_refused() -> None:
         ([[["a"]]], [["a"]], ["mrr"], "not a list of ids"),
         ([["a"]], [["a"]], ["nmi"], "nmi needs embeddings"),
         ([["a"]], [[]], ["mrr"], "no query has a relevant item"),
+        ([None], [["a"]], ["mrr"], "the ranking of query 0 is None; give a list of ids"),
+        (5, [["a"]], ["mrr"], "rankings are of type int; give one list of ids per query"),
+        ([[1, 2]], [["1"]], ["mrr"], "ids such as 1, relevant items are such as '1'"),
     ]
     for lists, relevant, metrics, message in mistakes:
         with pytest.raises(UsageError, match=message):
             score_rankings(lists, relevant, metrics)
     with pytest.raises(UsageError, match="ignore has 2 entries"):
         score_rankings([["a"]], [["a"]], ["mrr"], ignore=[[], []])
+    with pytest.raises(UsageError, match="query 0 lists 'a' as relevant and as ignored"):
+        score_rankings([["a"]], [["a"]], ["mrr"], ignore=[["a"]])

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from levelfield.api._export import export
     from levelfield.api._model_files import group_files
     from levelfield.api._model_sources import Source
+    from levelfield.api._named_lists import NamedLists
     from levelfield.api._preregister import anchor, preregister
     from levelfield.api._result import ExperimentResult, ExperimentsResult, compare
     from levelfield.api._run import (
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         run_without_trackers,
         with_trackers,
     )
+    from levelfield.api._same_items import Items
     from levelfield.api.choice._choose import choose_model
     from levelfield.api.choice._result import ChoiceResult
 
@@ -32,6 +34,8 @@ __all__ = [
     "EvaluationResult",
     "ExperimentResult",
     "ExperimentsResult",
+    "Items",
+    "NamedLists",
     "Source",
     "anchor",
     "archive",
@@ -65,6 +69,8 @@ __getattr__, __dir__ = lazy_exports(
         "levelfield.api.choice._result": ("ChoiceResult",),
         "levelfield.api._model_files": ("group_files",),
         "levelfield.api._model_sources": ("Source",),
+        "levelfield.api._named_lists": ("NamedLists",),
+        "levelfield.api._same_items": ("Items",),
         "levelfield.api._preregister": ("anchor", "preregister"),
         "levelfield.api._result": ("ExperimentResult", "ExperimentsResult", "compare"),
         "levelfield.api._run": (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -12,13 +11,14 @@ import numpy as np
 from levelfield.analysis import ModelScores, compare_models
 from levelfield.api._evaluation_result import EvaluationResult
 from levelfield.api._model_sources import Source, list_sources
+from levelfield.api._named_lists import NamedLists
 from levelfield.api._nearest_images import GalleryInput
 from levelfield.api._ranked_models import score_ranked_models
-from levelfield.api._same_items import Items, count_duplicates
-from levelfield.core.errors import LevelfieldError, UsageError
+from levelfield.api._same_items import Items
+from levelfield.api._score_sources import SourceScoring, stack_scores
+from levelfield.core.errors import UsageError
 from levelfield.metrics import DEFAULT_METRICS, Scores
 from levelfield.metrics import evaluate as score
-from levelfield.metrics.files import EmbeddingFile
 
 Progress = Callable[[int, int], None]
 
@@ -128,9 +128,10 @@ def evaluate_sources(
     galleries: Mapping[str, Sequence[Source]] | None,
     *,
     metrics: Sequence[str],
-    images: Sequence[str | Path] | None = None,
+    images: Sequence[str | Path] | Callable[[Items, Items | None], Sequence[Path]] | None = None,
     metric: str | None = None,
     equivalence: float | None = None,
+    lists: NamedLists | None = None,
     progress: Callable[[str], Progress] | None = None,
     **options: Any,
 ) -> EvaluationResult:
@@ -140,14 +141,17 @@ def evaluate_sources(
         queries: Sources of each model, one per seed.
         galleries: Sources of each model's gallery, one per seed; None if the queries are the gallery.
         metrics: Metric names.
-        images: Image file of each item: the queries, then the gallery if there is one.
+        images: Image file of each item: the queries, then the gallery if there is one. Or a function that
+            returns them for the items of the queries and of the gallery.
         metric: Metric of the verdict.
         equivalence: Largest difference that does not matter, as tables print it.
+        lists: What is relevant to each query, by the names of the items.
         progress: Called with the name of each source; returns the callback for its queries.
         options: Options of :func:`levelfield.metrics.evaluate`.
     """
-    work = _Scoring(metrics, options, progress)
+    work = SourceScoring(metrics, options, progress, lists=lists)
     models: dict[str, ModelScores] = {}
+    shown: dict[str, tuple[Source, Source | None]] = {}
     for name, sources in queries.items():
         asked = [None] * len(sources) if galleries is None else list(galleries.get(name, ()))
         if len(asked) != len(sources):
@@ -156,12 +160,13 @@ def evaluate_sources(
             )
             continue
         found = [
-            each
+            (source, held, each)
             for source, held in zip(sources, asked, strict=True)
             if (each := work.attempt(source, held)) is not None
         ]
         if found:
-            models[name] = _stack(found)
+            models[name] = stack_scores([each for *_, each in found])
+            shown[name] = found[0][:2]
     if work.items is None:
         raise UsageError(next(iter(work.left_out.values()), "there is no model to score; give at least one"))
     result = _compare(
@@ -178,12 +183,14 @@ def evaluate_sources(
         return result
     return result.with_gallery(
         GalleryInput(
-            queries={name: queries[name][0] for name in models},
-            galleries=None if galleries is None else {name: galleries[name][0] for name in models},
+            queries={name: work.asked(source) for name, (source, _) in shown.items()},
+            galleries={name: work.held(held) for name, (_, held) in shown.items() if held is not None},
             items=work.items,
             gallery_items=work.gallery_items,
-            images=[Path(image) for image in images],
+            images=images(work.items, work.gallery_items) if callable(images) else list(map(Path, images)),
             distance=options.get("distance", "cosine"),
+            relevant=work.relevant,
+            ignored=work.ignored,
         )
     )
 
@@ -213,73 +220,3 @@ def _compare(
         remarks=notes,
     )
     return EvaluationResult(comparison, left_out=dict(left_out))
-
-
-def _stack(found: Sequence[Scores]) -> ModelScores:
-    per_query = {name: np.stack([each.per_query[name] for each in found]) for name in found[0].per_query}
-    whole = {name: np.array([each[name] for each in found]) for name in found[0] if name not in per_query}
-    return ModelScores(per_query, whole)
-
-
-class _Scoring:
-    """Scoring of one source after the other; remembers the items, and the reasons of failures."""
-
-    def __init__(
-        self, metrics: Sequence[str], options: Mapping[str, Any], progress: Callable[[str], Progress] | None
-    ) -> None:
-        self.metrics, self.options, self.progress = metrics, options, progress
-        self.items: Items | None = None
-        self.gallery_items: Items | None = None
-        self.by_lists = "relevant" in options  # classes of the gallery then say nothing
-        self.left_out: dict[str, str] = {}
-        self.notes: list[str] = []
-
-    def attempt(self, source: Source, held: Source | None) -> Scores | None:
-        """Return the scores of a source; None, with the reason in ``left_out``, if it has none."""
-        try:
-            return self.score(source, held)
-        except LevelfieldError as error:
-            text = str(error)
-            self.left_out[source.name] = text if source.name in text else f"{source.name}: {text}"
-            return None
-
-    def score(self, source: Source, held: Source | None) -> Scores:
-        found = source.load()
-        items, found = self._align(self.items, found, source.name)
-        chosen, gallery = self.gallery_items, None
-        if held is not None:
-            loaded = held.load()
-            if self.by_lists and loaded.labels is None:
-                loaded = replace(loaded, labels=np.zeros(len(loaded.embeddings), dtype=np.int64))
-            chosen, gallery = self._align(self.gallery_items, loaded, held.name)
-        callback = None if self.progress is None else self.progress(source.name)
-        scores = score(
-            found.embeddings,
-            found.labels,
-            metrics=self.metrics,
-            gallery=None if gallery is None else gallery.embeddings,
-            gallery_labels=None if gallery is None or self.by_lists else gallery.labels,
-            per_query=True,
-            progress=callback,
-            **self.options,
-        )
-        self.items, self.gallery_items = items, chosen  # only a source that can be scored is the reference
-        self._note(scores, found, source.name, alone=held is None)
-        return scores
-
-    def _align(self, items: Items | None, found: EmbeddingFile, name: str) -> tuple[Items, EmbeddingFile]:
-        if items is None:
-            return Items.of(found, name), found
-        found, moved = items.align(found, name)
-        if moved:
-            self.notes.append(f"The rows of {name} were put in the order of {items.source}, by their ids.")
-        return items, found
-
-    def _note(self, scores: Scores, found: EmbeddingFile, name: str, *, alone: bool) -> None:
-        copies = count_duplicates(found.embeddings) if alone else 0
-        if copies:
-            self.notes.append(f"{name}: {copies} rows repeat another row exactly; a copy is found first.")
-        skipped = f"{scores.skipped} queries without a relevant item were left out."
-        found_notes = [skipped] if scores.skipped else []
-        found_notes += [f"{note}." for note in scores.notes]
-        self.notes += [note for note in found_notes if note not in self.notes]

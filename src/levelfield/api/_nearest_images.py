@@ -26,19 +26,23 @@ class GalleryInput:
 
     Attributes:
         queries: Embeddings of the first seed of each model.
-        galleries: The same for the searched items; None if the queries are searched.
+        galleries: The same for the searched items; empty if the queries are searched.
         items: Items of the queries, in the order of ``images``.
         gallery_items: Items that are searched; None if the queries are searched.
         images: Image file of each item: the queries, then the searched items if there are others.
         distance: "cosine" or "euclidean".
+        relevant: Relevant rows of each query among the searched items; None if classes decide.
+        ignored: Ignored rows of each query; None without any.
     """
 
     queries: Mapping[str, Source]
-    galleries: Mapping[str, Source] | None
+    galleries: Mapping[str, Source]
     items: Items
     gallery_items: Items | None
     images: Sequence[Path]
     distance: str
+    relevant: Sequence[Any] | None = None
+    ignored: Sequence[Any] | None = None
 
 
 def build_gallery(comparison: ModelComparison, given: GalleryInput) -> EvaluationGallery:
@@ -58,13 +62,13 @@ def build_gallery(comparison: ModelComparison, given: GalleryInput) -> Evaluatio
     rows = np.array([query.row for query in queries], dtype=np.int64)
     neighbors: dict[str, dict[int, list[tuple[int, float]]]] = {}
     labels: list[str] = []
+    offset = 0 if given.gallery_items is None else len(given.items.labels)
     for name in comparison.means:
         asked, _ = given.items.align(given.queries[name].load(), name)
         held = None
-        if given.galleries is not None and given.gallery_items is not None:
+        if given.gallery_items is not None:
             held, _ = given.gallery_items.align(given.galleries[name].load(), name)
         items, similarities = nearest_rows(asked, held, rows, distance=given.distance)
-        offset = 0 if held is None else len(asked.embeddings)
         neighbors[name] = {
             int(row): [(int(item) + offset, round(float(s), 3)) for item, s in zip(line, near, strict=True)]
             for row, line, near in zip(rows, items, similarities, strict=True)
@@ -78,8 +82,20 @@ def build_gallery(comparison: ModelComparison, given: GalleryInput) -> Evaluatio
         *(row for found in neighbors.values() for line in found.values() for row, _ in line),
     }
     return EvaluationGallery(
-        queries=queries, neighbors=neighbors, labels=labels, images=_thumbnails(given.images, sorted(shown))
+        queries=queries,
+        neighbors=neighbors,
+        labels=labels,
+        images=_thumbnails(given.images, sorted(shown)),
+        relevant=_listed(given.relevant, rows, offset),
+        ignored=_listed(given.ignored, rows, offset) or {},
     )
+
+
+def _listed(lists: Sequence[Any] | None, rows: Any, offset: int) -> dict[int, list[int]] | None:
+    """Return the listed items of queries ``rows``, counted as the images are."""
+    if lists is None:
+        return None
+    return {int(row): [int(item) + offset for item in lists[int(row)]] for row in rows}
 
 
 def nearest_rows(

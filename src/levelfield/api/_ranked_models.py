@@ -43,6 +43,8 @@ def score_ranked_models(
         for item, own in known.items():
             by_class.setdefault(own, set()).add(item)
         relevant = [by_class.get(own, set()) for own in np.asarray(labels).tolist()]
+        if ignore is not None and len(ignore) == len(relevant):  # such as the query itself
+            relevant = [own - set(hidden) for own, hidden in zip(relevant, ignore, strict=True)]
     elif known is not None:
         _check_known(relevant, known, "relevant")
     if ignore is not None and known is not None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from levelfield.cli._progress import task_progress
 from levelfield.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from levelfield.api import Items
 
 
 def list_models(files: Sequence[Path], groups: Sequence[str], *, grouped: bool) -> dict[str, list[Path]]:
@@ -53,6 +57,7 @@ def compare_files(
     labels: Path | None,
     galleries: Sequence[Path],
     gallery_labels: Path | None,
+    relevance: Path | None,
     metrics: Sequence[str],
     equivalence: float | None,
     images: Path | None,
@@ -65,7 +70,7 @@ def compare_files(
     from rich.console import Console
     from rich.markdown import Markdown
 
-    from levelfield.api import evaluate_sources
+    from levelfield.api import NamedLists, evaluate_sources
     from levelfield.reports import evaluation_text
 
     files = [file for group in models.values() for file in group]
@@ -73,19 +78,21 @@ def compare_files(
         raise UsageError(
             f"there are {len(galleries)} galleries for {len(files)} files; give one --gallery per FILE"
         )
-    searched = dict(zip(files, galleries, strict=False))
+    lists = None if relevance is None else NamedLists.read(relevance, together=not galleries)
+    searched = dict(zip(files, galleries or (files if lists else ()), strict=False))
     with task_progress(quiet=quiet or as_json) as progress:
         result = evaluate_sources(
             {name: [_source(file, labels) for file in group] for name, group in models.items()},
             None
-            if not galleries
+            if not searched
             else {
                 name: [_source(searched[file], gallery_labels) for file in group]
                 for name, group in models.items()
             },
             metrics=metrics,
-            images=None if images is None else _image_files(images, [*files[:1], *galleries[:1]]),
+            images=None if images is None else partial(_image_files, images),
             equivalence=equivalence,
+            lists=lists,
             progress=progress.callback,
             **options,
         )
@@ -119,22 +126,22 @@ def _source(file: Path, labels: Path | None) -> Any:
     return Source(str(file), lambda: read_embeddings(file, labels=labels))
 
 
-def _image_files(directory: Path, files: Sequence[Path]) -> list[Path]:
+def _image_files(directory: Path, *items: Items | None) -> list[Path]:
     """Return the image of each item; names that lead out of the directory are refused.
 
     An embedding file may come from a stranger, and the page with its images may be published.
     """
-    from levelfield.metrics.files import read_embeddings
-
     if not directory.is_dir():
         raise UsageError(f"--images {directory} is not a directory; give the one that holds the images")
     found = []
     root = directory.resolve()
-    for file in files:
-        ids = read_embeddings(file).ids
-        if ids is None:
+    for part in items:
+        if part is None:
+            continue
+        file = part.source
+        if part.ids is None:
             raise UsageError(f'{file} names no images; save their paths as "paths", or leave out --images')
-        for name in ids.astype(str).tolist():
+        for name in part.ids.tolist():
             path = (root / name).resolve()
             if not path.is_relative_to(root):
                 raise UsageError(f'{file} names "{name}", which is outside {directory}; correct the path')

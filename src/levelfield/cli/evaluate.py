@@ -37,6 +37,13 @@ def evaluate(  # noqa: PLR0917 - a command's options are its parameters
         typer.Option(help="Gallery embeddings, one per FILE, in their order. Defaults to FILE."),
     ] = None,
     gallery_labels: Annotated[Path | None, typer.Option(help="Labels of the gallery.")] = None,
+    relevance: Annotated[
+        Path | None,
+        typer.Option(
+            help="JSON or CSV file that lists, for each query, what is relevant and what to ignore, by the "
+            '"ids" or "paths" in the FILES; the format is that of the dataset `relevance`.'
+        ),
+    ] = None,
     distance: Annotated[str, typer.Option(help="Distance: cosine or euclidean.")] = "cosine",
     group: Annotated[
         list[str] | None,
@@ -99,14 +106,20 @@ def evaluate(  # noqa: PLR0917 - a command's options are its parameters
         return
     options = {"distance": distance, "seed": seed, "cluster_seeds": cluster_seeds, "index": index}
     models = list_models(files or [], group or [], grouped=not no_groups)
-    if sum(map(len, models.values())) > 1 or report is not None:
+    if relevance is not None and (labels is not None or gallery_labels is not None):
+        raise UsageError("--relevance says what is relevant; leave out --labels and --gallery-labels")
+    if sum(map(len, models.values())) > 1 or report is not None or relevance is not None:
         if rerank or per_query is not None:
-            raise UsageError("--rerank and --per-query work for one FILE; give one file, without --report")
+            raise UsageError(
+                "--rerank and --per-query work for one FILE with classes; give one file, without --report "
+                "and --relevance"
+            )
         compare_files(
             models,
             labels=labels,
             galleries=gallery or [],
             gallery_labels=gallery_labels,
+            relevance=relevance,
             metrics=metric or DEFAULT_METRICS,
             equivalence=equivalence,
             images=images,

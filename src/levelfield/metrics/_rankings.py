@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,8 @@ def score_rankings(
         >>> score_rankings([["b", "a", "c"], ["c"]], [{"a", "c"}, {"c"}], ["precision_at_1", "recall_at_2"])
         {'precision_at_1': array([0., 1.]), 'recall_at_2': array([1., 1.])}
     """
+    if not hasattr(rankings, "__len__") or isinstance(rankings, str | bytes | Mapping):
+        raise UsageError(f"rankings are of type {type(rankings).__name__}; give one list of ids per query")
     if len(rankings) != len(relevant):
         raise UsageError(
             f"there are {len(rankings)} rankings but {len(relevant)} queries; give one per query"
@@ -54,12 +56,18 @@ def score_rankings(
     rank: list[int] = []
     nth: list[int] = []
     counts, longest = [], 0
+    first: Hashable = None
     scored = [query for query, wanted in enumerate(relevant) if len(wanted)]
     if not scored:
         raise UsageError("no query has a relevant item; check the ids of the relevant items")
     for place, query in enumerate(scored):
         wanted = set(relevant[query])
         hidden = set(ignore[query]) if ignore is not None else set()
+        if both := wanted & hidden:
+            raise UsageError(
+                f"query {query} lists {min(both, key=str)!r} as relevant and as ignored; remove it from "
+                "one of the two lists"
+            )
         shown = [item for item in _as_ids(rankings[query], query) if item not in hidden]
         found = [at for at, item in enumerate(shown, start=1) if item in wanted]
         row += [place] * len(found)
@@ -67,6 +75,9 @@ def score_rankings(
         nth += range(1, len(found) + 1)
         counts.append(len(wanted))
         longest = max(longest, len(shown))
+        first = first or (shown[0] if shown else None)
+    if not row and first is not None:
+        _check_types(first, next(iter(relevant[scored[0]])))
     hits = RelevantHits(
         row=torch.tensor(row, dtype=torch.int64),
         rank=torch.tensor(rank, dtype=torch.int64),
@@ -81,9 +92,20 @@ def score_rankings(
     return values
 
 
+def _check_types(found: Hashable, wanted: Hashable) -> None:
+    """Raise UsageError if nothing was found because one side holds texts and the other numbers."""
+    if isinstance(found, str) != isinstance(wanted, str):
+        raise UsageError(
+            f"rankings hold ids such as {found!r}, relevant items are such as {wanted!r}; give both as texts "
+            "or both as numbers"
+        )
+
+
 def _as_ids(ranking: Any, query: int) -> list[Hashable]:
     if isinstance(ranking, str | bytes):
         raise UsageError(f"the ranking of query {query} is a string; give a list of ids")
+    if not isinstance(ranking, Iterable):
+        raise UsageError(f"the ranking of query {query} is {ranking!r}; give a list of ids")
     ids = ranking.tolist() if isinstance(ranking, np.ndarray | torch.Tensor) else list(ranking)
     try:
         distinct = len(set(ids))

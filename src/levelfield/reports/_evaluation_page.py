@@ -35,12 +35,16 @@ class EvaluationGallery:
         neighbors: Rows of the nearest items with their similarities, nearest first, by model and query.
         labels: Class of each item, by row.
         images: Thumbnails as WebP, by row.
+        relevant: Rows of the relevant items of each query; None if classes decide.
+        ignored: Rows of the ignored items of each query, where lists decide.
     """
 
     queries: Sequence[GalleryQuery]
     neighbors: Mapping[str, Mapping[int, Sequence[tuple[int, float]]]]
     labels: Sequence[str]
     images: Mapping[int, bytes] = field(default_factory=dict)
+    relevant: Mapping[int, Sequence[int]] | None = None
+    ignored: Mapping[int, Sequence[int]] = field(default_factory=dict)
 
 
 def render_evaluation_page(
@@ -155,11 +159,18 @@ def _gallery(comparison: ModelComparison, gallery: EvaluationGallery) -> dict[st
         "labels": {row: numbers[gallery.labels[row]] for row in sorted(used)},
         "names": {number: name for name, number in numbers.items()},
     }
+    if gallery.relevant is not None:
+        shown = {"relevant": gallery.relevant, "ignored": gallery.ignored}
+        content |= {
+            kind: {row: [item for item in items if item in used] for row, items in lists.items()}
+            for kind, lists in shown.items()
+        }
     images = {str(row): content for row, content in gallery.images.items()}
     return {
         "methods": list(gallery.neighbors),
         "few": len(gallery.neighbors) > FEW,
         "metric": comparison.metric_info.label,
+        "listed": gallery.relevant is not None,
         "data": data_block(content),
         "images": data_block(encode_images(images), name="images"),
         "kilobytes": round(sum(map(len, images.values())) / 1000),

@@ -21,6 +21,7 @@ _TABLES = (
     "metadata/train_clean.csv",
     "metadata/index_image_to_landmark.csv",
     "ground_truth/retrieval_solution_v2.1.csv",
+    "ground_truth/recognition_solution_v2.1.csv",
 )
 
 

@@ -10,8 +10,8 @@ from typing import Any
 from levelfield.core.errors import UsageError, did_you_mean
 from levelfield.data import register
 from levelfield.data._dataset import Dataset
-from levelfield.data.datasets._listed_queries import Box, ListedQuery, listed_dataset
 from levelfield.data.folder_scan import image_files
+from levelfield.data.listed_queries import Box, ListedQuery, listed_dataset
 
 KEYS = ("image", "relevant", "ignored", "group", "box")
 COLUMNS = ("query", "image", "relevance")
@@ -35,12 +35,17 @@ def relevance(*, file: str, root: str | None = None, train: str | None = None) -
     top = table.parent if root is None else Path(root)
     if not top.is_dir():
         raise UsageError(f"relevance: {top} is not a folder; set root to the folder of the images")
-    queries, gallery = _read_csv(table) if table.suffix.lower() == ".csv" else _read_json(table)
+    queries, gallery = read_relevance(table)
     if gallery is None:
         gallery = _searched(top, queries, train)
     empty = [query.image for query in queries if not query.relevant]
     notes = [f"{len(empty)} queries list no relevant image and are left out ({empty[0]})"] if empty else []
     return listed_dataset("relevance", top, searched=gallery, queries=queries, train=train, notes=notes)
+
+
+def read_relevance(table: Path) -> tuple[list[ListedQuery], list[str] | None]:
+    """Return the queries in a JSON or CSV file, and the names that are searched; None if it lists none."""
+    return _read_csv(table) if table.suffix.lower() == ".csv" else _read_json(table)
 
 
 def _searched(top: Path, queries: list[ListedQuery], train: str | None) -> list[str]:

@@ -10,8 +10,8 @@ from levelfield.core.errors import UsageError
 from levelfield.data import register
 from levelfield.data._dataset import Dataset
 from levelfield.data._listing import find_root
-from levelfield.data.datasets._listed_queries import ListedQuery, listed_dataset
 from levelfield.data.datasets._plain_pickle import read_plain_pickle
+from levelfield.data.listed_queries import ListedQuery, listed_dataset
 
 Difficulty = Literal["easy", "medium", "hard"]
 # Lists that are relevant and lists that are ignored. The easy images are too easy for the hard setup, and the

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,7 +67,7 @@ def listed_dataset(
         raise UsageError(f"{name}: {twice} is listed twice among the searched images; list it once")
     relevant, ignored = [], []
     for number, query in enumerate(queries):
-        pairs = _rows_of(query, row, name)
+        pairs = listed_rows(query, row, name)
         relevant += [(number, item) for item in pairs[0]]
         ignored += [(number, item) for item in pairs[1]]
     if not relevant:
@@ -99,8 +99,14 @@ def listed_dataset(
     )
 
 
-def _rows_of(query: ListedQuery, row: dict[str, int], name: str) -> tuple[list[int], list[int]]:
-    """Return the rows of the relevant and of the ignored images of a query."""
+def listed_rows(query: ListedQuery, row: Mapping[str, int], name: str) -> tuple[list[int], list[int]]:
+    """Return the rows of a query's relevant and ignored images. A query that is searched ignores itself.
+
+    Args:
+        query: Query.
+        row: Row of each searched image.
+        name: Name of the dataset or the file, for errors.
+    """
     found = []
     for listed, what in ((query.relevant, "relevant"), (query.ignored, "ignored")):
         strange = next((path for path in listed if path not in row), None)
