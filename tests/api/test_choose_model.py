@@ -42,6 +42,11 @@ def odd(images):
     return torch.rand(len(images), 2 + len(calls))
 
 
+def later(images):
+    calls.append(len(images))
+    return torch.rand(len(images), 4 if len(calls) < 8 else 5)
+
+
 def flat(images):
     return torch.zeros(len(images))
 
@@ -168,13 +173,15 @@ def test_models_that_cannot_be_had_are_left_out_and_the_others_go_on(photos: Pat
         assert message in found.left_out[name] and "\n" not in found.left_out[name]
     with pytest.raises(UsageError, match="conv4 has no published weights"):
         choose(photos, "conv4")
+    with pytest.raises(UsageError, match="returned 5 numbers per image, 4 before; its output must have one"):
+        choose(photos, f"{photos}/mine.py:later")
 
 
 @pytest.mark.parametrize(
     ("source", "options", "message"),
     [
         ("photos/none", {}, "there is no folder or CSV file"),
-        ("nonsense", {}, 'unknown dataset "nonsense"'),
+        ("nonsense", {}, 'there is no folder, CSV file or dataset "nonsense"; choose from cars196'),
         (None, {"models": "conv4=none"}, "models is one string"),
         (None, {"models": ["conv4=none", "conv4=none"]}, "is listed twice"),
         (None, {"models": ["conv4=none"], "metrics": ["nmi"]}, "name a retrieval metric first"),

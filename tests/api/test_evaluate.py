@@ -122,6 +122,8 @@ def test_rankings_are_compared_like_embeddings() -> None:
     assert "'nowhere'" in found.left_out["c"] and found.best == ("a",)
     with pytest.raises(UsageError, match="what is relevant"):
         lf.evaluate(rankings=lists)
+    with pytest.raises(UsageError, match="rankings are of type list; give a mapping"):
+        lf.evaluate(rankings=lists["a"], relevant=relevant)
     with pytest.raises(UsageError, match="relevant, query 0, holds 'x'"):
         lf.evaluate(rankings=lists, relevant=[["x"]] * 240, gallery_labels=known)
 
@@ -328,6 +330,11 @@ def test_labels_of_other_types_are_the_same_labels() -> None:
         }
     )
     assert not found.left_out
+
+
+def test_too_few_lists_are_named() -> None:
+    with pytest.raises(UsageError, match="relevant has 3 lists but there are 240 queries"):
+        lf.evaluate({"a": GOOD, "b": BAD}, relevant=[[1], [0], [3]])
 
 
 def test_rankings_beside_embeddings_are_refused() -> None:

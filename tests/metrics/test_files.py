@@ -119,6 +119,8 @@ def test_files_that_cannot_be_used_are_named(tmp_path):
     np.savez(tmp_path / "other.npz", vectors=ROWS)
     np.save(tmp_path / "objects.npy", np.array([{}, {}], dtype=object))
     assert "does not exist" in refused(tmp_path / "nowhere.npz")
+    (tmp_path / "folder.npz").mkdir()
+    assert "folder.npz is a directory; give a file" in refused(tmp_path / "folder.npz")
     assert "unknown extension" in refused(text("rows.xlsx", ""))
     assert 'save the embeddings as "embeddings"' in refused(tmp_path / "other.npz")
     assert "cannot be read" in refused(tmp_path / "objects.npy")

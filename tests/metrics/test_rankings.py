@@ -42,6 +42,8 @@ def test_lists_that_cannot_be_scored_are_refused() -> None:
         ([["a"]], [["a"]], ["nmi"], "nmi needs embeddings"),
         ([["a"]], [[]], ["mrr"], "no query has a relevant item"),
         ([None], [["a"]], ["mrr"], "the ranking of query 0 is None; give a list of ids"),
+        ([["a"]], ["a"], ["mrr"], "relevant holds 'a', not lists of ids"),
+        ([["a"]], 3, ["mrr"], "relevant holds 3, not lists of ids"),
         (5, [["a"]], ["mrr"], "rankings are of type int; give one list of ids per query"),
         ([[1, 2]], [["1"]], ["mrr"], "ids such as 1, relevant items are such as '1'"),
     ]

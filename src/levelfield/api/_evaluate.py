@@ -115,7 +115,7 @@ def evaluate(
             "gallery is one set for several models; give a mapping from model names to galleries"
         )
     if relevant is not None and labels is None:
-        labels = range(len(relevant)) if classes is None else classes  # units of the verdict
+        labels = classes  # units of the verdict
     queries = list_sources(embeddings, labels=labels, inputs=inputs)
     galleries = None if gallery is None else list_sources(gallery, labels=gallery_labels)
     return evaluate_sources(

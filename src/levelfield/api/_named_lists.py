@@ -1,4 +1,4 @@
-"""What is relevant to each query, for embeddings in files: a list names the items as the files do."""
+"""Lists of relevant items for embeddings in files, which name their items."""
 
 from __future__ import annotations
 

@@ -32,6 +32,10 @@ def score_ranked_models(
     ignore: Sequence[Any] | None = None,
 ) -> RankedModels:
     """Score the rankings of each system; see :func:`levelfield.evaluate` for the arguments."""
+    if not isinstance(rankings, Mapping):
+        raise UsageError(
+            f"rankings are of type {type(rankings).__name__}; give a mapping from names of systems to lists"
+        )
     known = gallery_labels if isinstance(gallery_labels, Mapping) else None
     if relevant is None:
         if labels is None or known is None:

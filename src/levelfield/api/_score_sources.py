@@ -95,15 +95,15 @@ class SourceScoring:
 
     def _load(self, source: Source) -> EmbeddingFile:
         found = source.load()
-        return found if self._lists is None else self._lists.queries_of(found, source.name)
+        if self._lists is not None:
+            return self._lists.queries_of(found, source.name)
+        return found if self.relevant is None else _with_labels(found, np.arange)  # each query is a unit
 
     def _load_held(self, source: Source) -> EmbeddingFile:
         found = source.load()
         if self._lists is not None:
             return self._lists.searched_of(found, source.name)
-        if self.relevant is not None and found.labels is None:
-            return replace(found, labels=np.zeros(len(found.embeddings), dtype=np.int64))
-        return found
+        return found if self.relevant is None else _with_labels(found, np.zeros)
 
     def _align(self, items: Items | None, found: EmbeddingFile, name: str) -> tuple[Items, EmbeddingFile]:
         if items is None:
@@ -121,6 +121,13 @@ class SourceScoring:
         found_notes = [skipped] if scores.skipped else []
         found_notes += [f"{note}." for note in scores.notes]
         self.notes += [note for note in found_notes if note not in self.notes]
+
+
+def _with_labels(found: EmbeddingFile, make: Callable[[int], Any]) -> EmbeddingFile:
+    """Return the embeddings with labels; those that they have, or made ones."""
+    if found.labels is not None or not getattr(found.embeddings, "ndim", 0):
+        return found
+    return replace(found, labels=make(len(found.embeddings)).astype(np.int64))
 
 
 def stack_scores(found: Sequence[Scores]) -> ModelScores:

@@ -111,9 +111,14 @@ def _flatten(name: str, lists: Sequence[Any]) -> tuple[np.ndarray[Any, Any], lis
         flat = list(chain.from_iterable(plain))
     except TypeError as error:
         raise UsageError(f"{name} is not a list of lists; give one list of gallery rows per query") from error
-    if any(isinstance(item, (bool, str)) or int(item) != item for item in flat):
+    try:
+        whole = not any(isinstance(item, (bool, str)) or int(item) != item for item in flat)
+        rows = np.array(flat if whole else [], dtype=np.int64)
+    except (TypeError, ValueError, OverflowError):  # NaN, infinity, objects, numbers beyond 64 bits
+        whole = False
+    if not whole:
         raise UsageError(f"{name} holds something else than whole numbers; give row numbers of the gallery")
-    return np.array(flat, dtype=np.int64), sizes
+    return rows, sizes
 
 
 def _from_keys(keys: Tensor, queries: int, items: int) -> QueryItems:

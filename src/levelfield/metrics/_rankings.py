@@ -42,6 +42,9 @@ def score_rankings(
     """
     if not hasattr(rankings, "__len__") or isinstance(rankings, str | bytes | Mapping):
         raise UsageError(f"rankings are of type {type(rankings).__name__}; give one list of ids per query")
+    _check_lists("relevant", relevant)
+    if ignore is not None:
+        _check_lists("ignore", ignore)
     if len(rankings) != len(relevant):
         raise UsageError(
             f"there are {len(rankings)} rankings but {len(relevant)} queries; give one per query"
@@ -90,6 +93,17 @@ def score_rankings(
         values[metric.name] = np.full(len(relevant), np.nan)
         values[metric.name][scored] = metric.compute(hits).numpy()
     return values
+
+
+def _check_lists(name: str, lists: Any) -> None:
+    plain = hasattr(lists, "__len__") and not isinstance(lists, str | bytes | Mapping)
+    wrong = (
+        next((own for own in lists if isinstance(own, str) or not hasattr(own, "__len__")), None)
+        if plain
+        else lists
+    )
+    if wrong is not None:
+        raise UsageError(f"{name} holds {wrong!r}, not lists of ids; give one list per query")
 
 
 def _check_types(found: Hashable, wanted: Hashable) -> None:

@@ -100,6 +100,8 @@ def read_labels(path: str | Path) -> Array:
 
 def _existing(path: str | Path) -> Path:
     file = Path(path)
+    if file.is_dir():
+        raise UsageError(f"{file} is a directory; give a file of embeddings or labels")
     if not file.is_file():
         raise UsageError(f"{file} does not exist; check the path")
     return file
@@ -224,6 +226,8 @@ def _read_parquet(file: Path) -> EmbeddingFile:
     at, named = _label_column(header), _column(header, ID_COLUMNS)
     labels, ids = (None if n is None else np.asarray(table.column(n).to_pylist()) for n in (at, named))
     names = [name for n, name in enumerate(header) if n not in (at, named)]
+    if not names:
+        raise UsageError(f"{file} has no columns of numbers; add the embeddings")
     try:
         if names in (["embedding"], ["embeddings"]):
             rows = np.array(table.column(names[0]).to_pylist(), dtype=np.float64)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from levelfield.analysis import FULL, ModelChoice, ModelCost, ModelScores, compare_models, score_codes
-from levelfield.api.choice._embed import embed_dataset, measure_cost
+from levelfield.api.choice._embed import check_same_size, embed_dataset, measure_cost
 from levelfield.api.choice._encoders import Encoder, load_encoder
 from levelfield.api.choice._images import ChoiceImages, open_images
 from levelfield.api.choice._result import ChoiceResult
@@ -161,6 +161,7 @@ class _Scoring:
             if self.images.fitted is not None:
                 bar = progress(f"{encoder.name}, other classes")
                 fitted = embed_dataset(encoder, self.images.fitted, cache, progress=bar)
+                check_same_size(encoder, fitted, test)
             self.codes[encoder.name] = self._score_codes(test, fitted, scores)
         self.scores[encoder.name] = ModelScores(
             {name: each[None] for name, each in scores.per_query.items()},

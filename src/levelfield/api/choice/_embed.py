@@ -43,14 +43,20 @@ def embed_dataset(encoder: Encoder, dataset: Dataset, cache: Path, *, progress: 
     for start in range(0, len(dataset), BATCH):
         rows = range(start, min(start + BATCH, len(dataset)))
         part = call_encoder(encoder, _pixels(encoder, dataset, rows))
-        if parts and part.shape[1] != parts[0].shape[1]:
-            raise RunError(
-                f"{encoder.name} returned {part.shape[1]} numbers per image for images {start} and later, "
-                f"{parts[0].shape[1]} before; its output must have one size"
-            )
+        check_same_size(encoder, part, *parts[:1])
         parts.append(part)
         progress(rows.stop, len(dataset))
     return torch.cat(parts)
+
+
+def check_same_size(encoder: Encoder, found: Tensor, *before: Tensor) -> None:
+    """Raise RunError if a model returned embeddings of another size before."""
+    for part in before:
+        if found.shape[1] != part.shape[1]:
+            raise RunError(
+                f"{encoder.name} returned {found.shape[1]} numbers per image, {part.shape[1]} before; its "
+                "output must have one size"
+            )
 
 
 def measure_cost(encoder: Encoder, dataset: Dataset, *, size: int, seconds: float) -> ModelCost:

@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from levelfield import data
-from levelfield.core.errors import UsageError
+from levelfield.core.errors import UsageError, did_you_mean
 from levelfield.core.seeds import numpy_generator
 from levelfield.data import Dataset, FileImages, Images, Rows
 
@@ -54,6 +54,10 @@ def open_images(source: str, options: dict[str, Any], *, all_classes: bool) -> C
         name, options = "csv", {"file": source, **options}
     elif "/" in source and not source.startswith("hf:"):
         raise UsageError(f"there is no folder or CSV file {source}; check the path")
+    elif ":" not in source and source not in data.registry.names():
+        raise UsageError(
+            f'there is no folder, CSV file or dataset "{source}"{did_you_mean(source, data.registry.names())}'
+        )
     else:
         name = source
     dataset = _in_color(data.load(name, **options))
