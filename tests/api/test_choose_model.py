@@ -23,6 +23,7 @@ from torch import nn
 import levelfield as lf
 
 calls = []
+seen = []
 
 
 def encode(images):
@@ -43,8 +44,8 @@ def odd(images):
 
 
 def later(images):
-    calls.append(len(images))
-    return torch.rand(len(images), 4 if len(calls) < 8 else 5)
+    seen.append(len(images))  # two batches of the test, four of the speed, then images of other classes
+    return torch.rand(len(images), 4 if len(seen) < 7 else 5)
 
 
 def flat(images):
