@@ -125,11 +125,13 @@ def exchange_the_labels_of_two_metrics(directory: Path) -> None:
         one, other = index["measures"][0], index["measures"][-1]
         one["label"], other["label"] = other["label"], one["label"]
 
-    edit(directory / "experiment.json", exchanged)
+    restate(directory, exchanged)
+    reseal(directory)
 
 
 def call_a_worse_value_better(directory: Path) -> None:
-    edit(directory / "experiment.json", lambda index: index["measures"][-1].update(higher_is_better=False))
+    restate(directory, lambda index: index["measures"][-1].update(higher_is_better=False))
+    reseal(directory)
 
 
 def date_an_opening_back(directory: Path) -> None:
@@ -254,11 +256,13 @@ def weaken_the_baseline(directory: Path) -> None:
 
 def hide_a_metric(directory: Path) -> None:
     kept = ["r_precision", "map_at_r"]
-    state(metrics=kept)(directory)
-    edit(
-        directory / "experiment.json",
-        lambda index: index.update(measures=[m for m in index["measures"] if m["name"] in kept]),
-    )
+
+    def hidden(index: dict[str, Any]) -> None:
+        index["experiment"]["metrics"] = kept
+        index["measures"] = [m for m in index["measures"] if m["name"] in kept]
+
+    restate(directory, hidden)
+    reseal(directory)
 
 
 def delete_all_values_of_queries(directory: Path) -> None:

@@ -92,6 +92,19 @@ def claim_another_trunk(directory: Path) -> None:
     change_index_and_revision(directory, lambda index: index["experiment"]["trunk"].update(name="resnet50"))
 
 
+def withdraw_a_note(directory: Path) -> None:
+    """For example the one that says that images of the development part are in the test set too."""
+    edit(directory / "experiment.json", lambda index: index.update(notes=["All is well."]))
+
+
+def describe_another_split(directory: Path) -> None:
+    edit(directory / "experiment.json", lambda index: index.update(split="class_disjoint, 10 folds"))
+
+
+def state_another_plugin(directory: Path) -> None:
+    edit(directory / "experiment.json", lambda index: index.update(plugins={}))
+
+
 def delete_the_revisions(directory: Path) -> None:
     (directory / "revisions.jsonl").unlink()
 
@@ -114,6 +127,9 @@ def delete_the_length_of_the_ledger(directory: Path) -> None:
         (borrow_a_rerun_of_another_experiment, "has scores from runs that are not on record"),
         (drop_a_method, "contrastive was scored on the test set and is left out"),
         (claim_another_trunk, "has trunk resnet50, but triplet was trained with conv4"),
+        (withdraw_a_note, "experiment.json states other notes than revisions.jsonl"),
+        (describe_another_split, "experiment.json states other split than revisions.jsonl"),
+        (state_another_plugin, "experiment.json states other plugins than revisions.jsonl"),
         (delete_the_revisions, "revisions.jsonl is missing"),
         (delete_the_length_of_the_ledger, "ledger.head.json is missing"),
     ],

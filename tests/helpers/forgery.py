@@ -62,9 +62,11 @@ def _seal(store: Store, name: str) -> str | None:
 def restate(directory: Path, change: Callable[[dict[str, Any]], None]) -> None:
     """Change experiment.json and the last revision alike."""
     edit(directory / "experiment.json", change)
-    experiment = json.loads((directory / "experiment.json").read_text())["experiment"]
+    index = json.loads((directory / "experiment.json").read_text())
     lines = (directory / "revisions.jsonl").read_text().splitlines()
-    lines[-1] = json.dumps(json.loads(lines[-1]) | {"experiment": experiment})
+    last = json.loads(lines[-1])
+    stated = {name: index[name] for name in last["stated"]}
+    lines[-1] = json.dumps(last | {"experiment": index["experiment"], "stated": stated})
     (directory / "revisions.jsonl").write_text("\n".join(lines) + "\n")
 
 

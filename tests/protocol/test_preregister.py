@@ -14,6 +14,7 @@ from levelfield.api import verify_notes
 from levelfield.cli._app import run_app
 from levelfield.core.errors import UsageError
 from levelfield.records import EVENT_DEPARTED, EVENT_PLAN, Store, read_preregistration
+from levelfield.records._openings import log_file
 
 pytestmark = pytest.mark.slow  # experiments, end to end
 
@@ -133,10 +134,10 @@ def test_a_plan_is_not_overwritten(quick: dict[str, Any], tmp_path: Path) -> Non
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """One log of openings for all experiments of the test."""
-    file = tmp_path / "cache" / "openings.jsonl"
-    monkeypatch.setattr("levelfield.records._openings.log_file", lambda data: file)
-    return file
+    """A log of openings for the experiments of the test alone."""
+    cache = tmp_path / "cache"
+    monkeypatch.setattr("levelfield.records._openings.log_file", lambda data: cache / log_file(data).name)
+    return cache
 
 
 def opening_notes(directory: Path) -> list[str]:
@@ -151,12 +152,21 @@ def test_a_second_experiment_on_the_same_test_set_is_noticed(
     more = {"confirm": {"reruns": 3, "gallery": 0}}
     lf.run(quick | {"name": "first"} | more, tmp_path / "first")
     assert opening_notes(first.path) == [], "an experiment is not its own predecessor"
-    assert len(log.read_text().splitlines()) == 1
+    (file,) = log.iterdir()
+    assert len(file.read_text().splitlines()) == 1
     second = lf.run(quick | {"name": "second", "seed": 9}, tmp_path / "second")
     (note,) = opening_notes(second.path)
     assert "for 1 other experiment (first)" in note
     assert note in second.report.read_text()
     assert lf.verify(second) == [], "it is a note, not a problem"
+
+
+def test_other_folds_do_not_hide_the_same_test_set(quick: dict[str, Any], log: Path, tmp_path: Path) -> None:
+    lf.run(quick | {"name": "first"}, tmp_path / "first")
+    lf.run(quick | {"name": "second", "split": {"name": "class_disjoint", "folds": 3}}, tmp_path / "second")
+    (note,) = opening_notes(tmp_path / "second")
+    assert "for 1 other experiment (first, another split or other folds)" in note
+    assert len(list(log.iterdir())) == 1
 
 
 def test_an_experiment_that_was_deleted_and_run_again_is_noticed(

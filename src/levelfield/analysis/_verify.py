@@ -91,6 +91,12 @@ def _check_index(store: Store, comparison: Comparison) -> Iterator[str]:
         yield "revisions.jsonl is missing: the experiment at the time of the test openings is unknown"
     elif dump_experiment(revisions[-1].experiment) != dump_experiment(comparison.experiment):
         yield "experiment.json is not the last revision of revisions.jsonl: one of them was edited"
+    else:
+        index, last = store.experiment_record(), revisions[-1]
+        found = {"plugins": index.plugins, **index.stated()}
+        known = {"plugins": last.plugins, **(last.stated or {})}  # earlier versions state plug-ins only
+        for name in sorted(name for name, value in known.items() if found.get(name) != value):
+            yield f"experiment.json states other {name} than revisions.jsonl: one of them was edited"
     for result in comparison.results:
         for repeat in result.repeats:
             if repeat.selection.method != result.method:

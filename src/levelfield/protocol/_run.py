@@ -263,24 +263,25 @@ def _write_index(store: Store, resolved: ResolvedExperiment, selections: dict[st
     experiment, content = resolved.experiment, resolved.resources.dataset_content
     contents = {resolved.data.fingerprint: content} if content else {}
     names = dict.fromkeys((*experiment.metrics, experiment.training.metric))
-    store.append_revision(Revision(time=now(), experiment=experiment, plugins=dict(resolved.plugins)))
-    store.write_experiment_record(
-        ExperimentRecord(
-            experiment=experiment,
-            split=resolved.split_description,
-            leaky=resolved.leaky,
-            baseline=resolved.baseline,
-            metrics=tuple(_metric_info(name) for name in names),
-            searches={
-                method.name: tuple(search_id(repeat, method) for repeat in resolved.repeats)
-                for method in resolved.methods
-            },
-            selections={name: tuple(file.stem for file in files) for name, files in selections.items()},
-            plugins=dict(resolved.plugins),
-            notes=resolved.notes,
-            contents=_recorded_contents(store) | contents,
-        )
+    record = ExperimentRecord(
+        experiment=experiment,
+        split=resolved.split_description,
+        leaky=resolved.leaky,
+        baseline=resolved.baseline,
+        metrics=tuple(_metric_info(name) for name in names),
+        searches={
+            method.name: tuple(search_id(repeat, method) for repeat in resolved.repeats)
+            for method in resolved.methods
+        },
+        selections={name: tuple(file.stem for file in files) for name, files in selections.items()},
+        plugins=dict(resolved.plugins),
+        notes=resolved.notes,
+        contents=_recorded_contents(store) | contents,
     )
+    store.append_revision(
+        Revision(time=now(), experiment=experiment, plugins=record.plugins, stated=record.stated())
+    )
+    store.write_experiment_record(record)
 
 
 def _metric_info(name: str) -> MetricInfo:

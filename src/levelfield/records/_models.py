@@ -281,6 +281,11 @@ class ExperimentRecord(Record):
         values: dict[str, Any] = handler(self)
         return {name: value for name, value in values.items() if name != "contents" or value}
 
+    def stated(self) -> dict[str, Any]:
+        """Return what reports state and no name of a record depends on: a revision repeats it."""
+        shown = {"split", "leaky", "baseline", "metrics", "notes"}
+        return self.model_dump(mode="json", include=shown, by_alias=True)
+
     def selection_ids(self, method: str) -> tuple[str, ...]:
         """Return the digests of a method's selections, which name its confirmations."""
         return tuple(name.rpartition("-")[2] for name in self.selections[method])
@@ -393,16 +398,23 @@ class SearchLuck(Record):
 
 
 class Revision(Record):
-    """The experiment at a time, with the digests of its plug-ins.
+    """The experiment at a time, with what reports state about it; the ledger seals it.
 
-    ``ledger_lines`` is the length of the ledger at that time, and orders both whatever the clock says. It is
-    None in records of older versions.
+    Attributes:
+        time: Time of the revision.
+        experiment: The experiment.
+        plugins: Digests of its plug-ins.
+        ledger_lines: Length of the ledger at that time, which orders both whatever the clock says; None in
+            records of older versions.
+        stated: What experiment.json states besides, see :meth:`ExperimentRecord.stated`; None in records of
+            older versions.
     """
 
     time: str
     experiment: Experiment
     plugins: dict[str, str] = Field(default_factory=dict)
     ledger_lines: int | None = Field(default=None, ge=0)
+    stated: dict[str, Any] | None = None
 
 
 class Environment(Record):

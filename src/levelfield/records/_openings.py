@@ -1,4 +1,4 @@
-"""Log of test-set openings in the user's cache: it notices that a second experiment opens the same test set.
+"""Log of test-set openings in the user's cache: it notices that a second experiment opens the same data.
 
 The log belongs to one user on one computer. An experiment is known by the first line of its ledger, so a copy
 of a directory is the same experiment, and a directory that was deleted and computed again is another one.
@@ -34,11 +34,12 @@ def opening_note(store: Store, selection: Selection) -> str:
     if not others:
         return ""
     assert data is not None
-    names = list(dict.fromkeys(str(entry["experiment"]) for entry in others.values()))
+    split = _split_of(data)
+    names = list(dict.fromkeys(_name(entry, split) for entry in others.values()))
     shown = ", ".join(names[:MANY]) + (f" and {len(names) - MANY} more" if len(names) > MANY else "")
     first = min(str(entry["time"]) for entry in others.values())[:10]
     count = f"{len(others)} other experiment{'' if len(others) == 1 else 's'}"
-    opened = f"This test set of {data.name} was opened before on this computer"
+    opened = f"A test set of the same images ({data.name}) was opened before on this computer"
     note = f"{opened}, for {count} ({shown}), first on {first}."
     return "" if any(line.note == note for line in lines) else note
 
@@ -54,11 +55,11 @@ def log_opening(store: Store, selection: Selection) -> None:
             return
         name = store.experiment_record().experiment.name
         entry = {"time": now(), "ledger": root, "experiment": name, "directory": str(store.root)}
-        files.append_line(log_file(data), entry)
+        files.append_line(log_file(data), entry | {"split": _split_of(data)})
 
 
 def log_file(data: DataIdentity) -> Path:
-    """Return the log of a test set: one file per content of a dataset and split.
+    """Return the log of a dataset: one file per content, because other folds may have the same test set.
 
     Example:
         >>> from levelfield.records import PluginIdentity
@@ -67,9 +68,18 @@ def log_file(data: DataIdentity) -> Path:
         >>> len(logs)
         2
     """
-    name = digest({"fingerprint": data.fingerprint, "split": data.split.model_dump(mode="json")})
     dataset = data.name.replace("/", "_").replace(":", "_")  # names of hubs
-    return files.cache_directory() / LOG_DIRECTORY / f"{dataset}-{name}.jsonl"
+    return files.cache_directory() / LOG_DIRECTORY / f"{dataset}-{digest(data.fingerprint)}.jsonl"
+
+
+def _split_of(data: DataIdentity) -> str:
+    return digest(data.split.model_dump(mode="json"))
+
+
+def _name(entry: dict[str, Any], split: str) -> str:
+    """Return the experiment of an entry, marked if it cut the images in another way."""
+    other = "" if entry.get("split") == split else ", another split or other folds"
+    return f"{entry['experiment']}{other}"
 
 
 def _read(data: DataIdentity) -> list[dict[str, Any]]:

@@ -184,9 +184,10 @@ class Store:
         self._require()
         record = dump_experiment(revision.experiment)
         known = self.revisions()
-        if known and (dump_experiment(known[-1].experiment), known[-1].plugins) == (
+        if known and (dump_experiment(known[-1].experiment), known[-1].plugins, known[-1].stated) == (
             record,
             revision.plugins,
+            revision.stated,
         ):
             return
         revision = revision.model_copy(update={"ledger_lines": len(self.ledger())})

@@ -206,7 +206,8 @@ def _revisions(comparison: Comparison) -> list[str]:
             {**dump_experiment(before.experiment), "plugins": before.plugins},
             {**dump_experiment(after.experiment), "plugins": after.plugins},
         )
-        lines.append(f"{after.time}: " + "; ".join(changes))
+        if changes:  # else only what reports state was added
+            lines.append(f"{after.time}: " + "; ".join(changes))
     return lines
 
 
