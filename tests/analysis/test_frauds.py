@@ -19,6 +19,7 @@ from safetensors.numpy import load_file, save_file
 from tests.helpers.forgery import Lines, rechain, replace_selection, reseal, restate, rewrite_search
 from tests.helpers.tampering import edit, rerun_of, selection_of
 
+import levelfield as lf
 from levelfield.api import archive
 from levelfield.records import EVENT_FROZEN, EVENT_SEALED, Store, read_selection
 from levelfield.reports import experiment_notes, verify_experiment, write_report
@@ -205,6 +206,39 @@ def lower_a_trial_that_lost(directory: Path) -> None:
     edit(trial_file(directory, lost), lowered)
 
 
+def call_a_trial_failed(directory: Path) -> None:
+    """The trial that won on validation, so that the next one is selected and confirmed."""
+    lost = 1 - (read_selection(selection_of(directory, "triplet")).trial or 0)
+    edit(trial_file(directory, lost), lambda trial: trial.update(score=None, reason="out of memory"))
+    reseal(directory)
+
+
+def call_a_trial_pruned(directory: Path) -> None:
+    lost = 1 - (read_selection(selection_of(directory, "triplet")).trial or 0)
+    edit(trial_file(directory, lost), lambda trial: trial.update(score=None, reason="pruned", estimate=0.01))
+    reseal(directory)
+
+
+def empty_a_trial(directory: Path) -> None:
+    lost = 1 - (read_selection(selection_of(directory, "triplet")).trial or 0)
+    empty = {"score": None, "reason": "no memory", "runs": [], "fold_scores": []}
+    edit(trial_file(directory, lost), lambda trial: trial.update(empty))
+    reseal(directory)
+
+
+def drop_the_last_rerun_of_one_method(directory: Path) -> None:
+    for suffix in (".json", ".safetensors"):
+        rerun_of(directory, "triplet").with_name("rerun-01").with_suffix(suffix).unlink()
+
+    def cut(lines: Lines) -> None:
+        for line in lines:
+            if line["method"] == "triplet":
+                line["reruns"] = line["reruns"][:1]
+
+    rechain(directory, cut)
+    reseal(directory)
+
+
 def copy_a_run(directory: Path) -> None:
     """The scores of a good network, under the name of another."""
     file = rerun_of(directory, "triplet")
@@ -299,6 +333,12 @@ def delete_all_values_of_queries(directory: Path) -> None:
         (lower_a_trial_that_lost, "was changed after the selections were frozen"),
         (state(search={"trials": 50}), "the search of triplet has 2 of 50 trials on record"),
         (state(search={"trials": 1}), "the search of triplet has 2 trials on record, 1 were asked for"),
+        (call_a_trial_failed, "of triplet has no score, but no fold of it failed"),
+        (call_a_trial_pruned, "of triplet is called pruned, but its search does not prune"),
+        (empty_a_trial, "of triplet has no score, but no fold of it failed"),
+        (drop_the_last_rerun_of_one_method, "triplet has 1 of 2 reruns on record"),
+        (state(confirm={"reruns": 3}), "triplet has 2 of 3 reruns on record"),
+        (state(search={"repeats": 2}), "triplet has 1 of 2 searches on record"),
         (copy_a_run, "does not match its digest"),
         (drop_a_fold, "rerun 1 of triplet has 1 of 2 folds"),
         (raise_the_separated_scores, "the separated scores are not the means of the folds"),
@@ -331,6 +371,8 @@ def give_a_trial_that_lost_other_values(directory: Path) -> None:
     [
         (lower_a_trial_that_lost, "was changed after the selections were frozen"),
         (give_a_trial_that_lost_other_values, "does not come from the runs that its search"),
+        (call_a_trial_failed, "of triplet has no score, but no fold of it failed"),
+        (drop_the_last_rerun_of_one_method, "triplet has 1 of 2 reruns on record"),
         (drop_and_renumber_a_rerun, "rerun 1 of triplet does not come from the runs that its search"),
         (exchange_two_methods, "triplet is loss triplet with"),
         (state(optimizer={"lr": 0.5}), "has optimizer.lr 0.5, but triplet was trained with 0.003"),
@@ -371,6 +413,17 @@ def test_a_clock_that_was_set_back_is_only_a_note(directory: Path) -> None:
     rechain(directory, set_back)
     assert verify_experiment(directory) == []
     assert any("a clock was set back" in note for note in experiment_notes(directory))
+
+
+def test_an_experiment_with_another_seed_in_the_same_directory_is_noted(
+    values: dict[str, Any], directory: Path
+) -> None:
+    assert experiment_notes(directory) == []
+    lf.run(lf.Experiment.build(**values | {"seed": 1}), directory)
+    assert verify_experiment(directory) == []
+    opened, runs = experiment_notes(directory)
+    assert opened == "the test set was opened for 3 more selections, which the experiment no longer shows"
+    assert runs.startswith("16 finished runs on record belong to no trial or rerun")
 
 
 def test_a_time_that_is_none_is_found(directory: Path) -> None:

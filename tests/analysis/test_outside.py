@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.analysis.test_frauds import trial_file
 from tests.analysis.test_seals import raise_scores_and_queries, spread_the_classes_everywhere
-from tests.helpers.forgery import Lines, erase_method, rechain, reseal, rewrite_search
+from tests.helpers.forgery import Lines, erase_method, rechain, reseal, restate, rewrite_search
 from tests.helpers.tampering import edit, selection_of
 
 import levelfield as lf
@@ -85,6 +85,25 @@ def widen_a_search_space(directory: Path) -> None:
     rewrite_search(directory, "triplet", widened)
 
 
+def drop_the_last_rerun_everywhere(directory: Path) -> None:
+    """The numbers of the others stay, so their seeds fit."""
+    for file in directory.glob("confirmations/*/rerun-01.*"):
+        file.unlink()
+
+    def cut(lines: Lines) -> None:
+        for line in lines:
+            line["reruns"] = [rerun for rerun in line["reruns"] if rerun == 0]
+
+    rechain(directory, cut)
+    restate(directory, lambda index: index["experiment"]["confirm"].update(reruns=1))
+    reseal(directory)
+
+
+def withdraw_a_note_and_reseal(directory: Path) -> None:
+    restate(directory, lambda index: index.update(notes=["All is well."]))
+    reseal(directory)
+
+
 def strip_the_frozen_line(directory: Path) -> None:
     rechain(directory, lambda lines: [line for line in lines if line["event"] != EVENT_FROZEN])
 
@@ -108,6 +127,8 @@ def looked(directory: Path) -> Path:
         hide_an_opening,
         date_everything_back,
         widen_a_search_space,
+        drop_the_last_rerun_everywhere,
+        withdraw_a_note_and_reseal,
         strip_the_frozen_line,
     ],
 )
@@ -222,6 +243,16 @@ def test_a_plan_finds_a_method_that_was_erased(
     write_report(directory)
     found = lf.verify(directory, plan=tmp_path / "plan.json")
     assert any("method contrastive is absent, planned was present" in line for line in found)
+
+
+def test_a_plan_finds_a_rerun_that_was_dropped_everywhere(
+    values: dict[str, Any], directory: Path, tmp_path: Path
+) -> None:
+    lf.preregister(values, tmp_path / "plan.json")
+    drop_the_last_rerun_everywhere(directory)
+    write_report(directory)
+    found = lf.verify(directory, plan=tmp_path / "plan.json")
+    assert "departs from the plan, without a reason on record: confirm.reruns is 1, planned was 2" in found
 
 
 def test_a_plan_finds_another_search_space(values: dict[str, Any], directory: Path, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from levelfield.analysis._confirmation import read_confirmation
 from levelfield.analysis._results import Comparison, MethodResult, Repeat, read_comparison
 from levelfield.analysis._verify_curves import check_curves
 from levelfield.analysis._verify_dropped import check_dropped_results
-from levelfield.analysis._verify_gaps import find_unchecked
+from levelfield.analysis._verify_gaps import find_unchecked, find_unshown
 from levelfield.analysis._verify_identity import check_identities
 from levelfield.analysis._verify_ledger import (
     check_chain,
@@ -26,7 +26,12 @@ from levelfield.analysis._verify_ledger import (
     check_selection_digests,
 )
 from levelfield.analysis._verify_numbers import same_number
-from levelfield.analysis._verify_reruns import check_query_classes, check_rerun_files, check_runs_of_reruns
+from levelfield.analysis._verify_reruns import (
+    check_counts,
+    check_query_classes,
+    check_rerun_files,
+    check_runs_of_reruns,
+)
 from levelfield.analysis._verify_settings import check_settings
 from levelfield.analysis._verify_times import check_times
 from levelfield.records import (
@@ -65,6 +70,7 @@ def verify(root: str | Path) -> list[str]:
         *(problem for result in comparison.results for problem in _check_scores(root, comparison, result)),
         *(problem for result in comparison.results for problem in check_runs_of_reruns(store, result)),
         *(problem for result in comparison.results for problem in check_rerun_files(store, root, result)),
+        *check_counts(comparison),
         *check_identities(store, comparison),
         *check_query_classes(root, comparison),
         *check_curves(store, comparison),
@@ -81,7 +87,8 @@ def verify_notes(root: str | Path) -> list[str]:
         root: Experiment directory, finished or not.
     """
     store = Store(Path(root))
-    return list(dict.fromkeys((*check_times(store, read_comparison(root))[1], *find_unchecked(root))))
+    times = check_times(store, read_comparison(root))[1]
+    return list(dict.fromkeys((*times, *find_unchecked(root), *find_unshown(root))))
 
 
 def _check_index(store: Store, comparison: Comparison) -> Iterator[str]:

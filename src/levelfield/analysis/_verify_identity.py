@@ -26,6 +26,7 @@ def check_identities(store: Store, comparison: Comparison) -> Iterator[str]:
                 continue
             for trial in repeat.trials:
                 yield from _check_trial(repeat.search, trial, result.method, folds)
+                yield from _check_outcome(store, repeat.search, trial, result.method)
             for number, rerun in repeat.reruns.items():
                 if rerun.failed is None and rerun.runs:
                     yield from _check_rerun(store, repeat, number, result.method, folds)
@@ -74,6 +75,25 @@ def _check_trial(search: Search, trial: Trial, method: str, folds: int) -> Itera
         for fold in range(len(trial.runs))
     ]
     yield from _compare(found, trial.runs, name)
+
+
+def _check_outcome(store: Store, search: Search, trial: Trial, method: str) -> Iterator[str]:
+    """Yield a sentence for a trial that is called failed, pruned or collapsed, but is not.
+
+    Otherwise the winner could be removed before the selections are frozen and sealed.
+    """
+    name = f"trial {trial.number + 1} of {method}"
+    failed = None in trial.fold_scores
+    if len(trial.fold_scores) != len(trial.runs):
+        yield f"{name} has {len(trial.fold_scores)} scores of {len(trial.runs)} folds"
+    elif trial.pruned and not search.prune:
+        yield f"{name} is called pruned, but its search does not prune"
+    elif trial.score is not None and (failed or trial.pruned):
+        yield f"{name} has a score, but is called failed or pruned"
+    elif trial.score is None and not (failed or trial.pruned):
+        yield f"{name} has no score, but no fold of it failed"
+    if trial.collapse != _first_collapse([store.run(run).result() for run in trial.runs], trial.collapse):
+        yield f"{name} hides or invents a collapse: its runs say otherwise"
 
 
 def _check_rerun(store: Store, repeat: Repeat, number: int, method: str, folds: int) -> Iterator[str]:

@@ -50,6 +50,22 @@ def check_rerun_files(store: Store, root: str | Path, result: MethodResult) -> I
                 yield f"rerun {number + 1} of {result.method} is recorded as failed, but no run of it failed"
 
 
+def check_counts(comparison: Comparison) -> Iterator[str]:
+    """Yield a sentence for fewer searches or reruns than the experiment states, once any rerun has scores."""
+    if not any(repeat.reruns for result in comparison.trained for repeat in result.repeats):
+        return
+    wanted, reruns = comparison.experiment.search.repeats, comparison.experiment.confirm.reruns
+    rest = "on record: deleted, or the run is not finished (resume with `levelfield run`)"
+    for result in comparison.trained:
+        found = len(result.repeats)
+        if found < wanted:
+            yield f"{result.method} has {found} of {wanted} searches {rest}"
+        for number, repeat in enumerate(result.repeats, 1):
+            if len(repeat.reruns) < reruns and not repeat.selection.failed:
+                search = f"search {number} of " if found > 1 else ""
+                yield f"{search}{result.method} has {len(repeat.reruns)} of {reruns} reruns {rest}"
+
+
 def check_query_classes(root: str | Path, comparison: Comparison) -> Iterator[str]:
     """Yield a sentence if the reruns do not have the same query classes."""
     confirmations = [read_confirmation(root, result) for result in comparison.results]
