@@ -22,6 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 TESTS = (
     *("tests/retrieval/embedders/test_strangers.py", "tests/data/test_raster_formats.py"),
+    *("tests/retrieval/embedders/test_tokenizers.py", "tests/retrieval/index/test_postgres_addresses.py"),
     *("tests/data/test_content.py", "tests/protocol/test_changed_images.py"),
     *("tests/data/test_hostile_downloads.py", "tests/core/test_plugin_files.py"),
     *("tests/records/test_deleted_and_locked.py", "tests/reports/web/test_connections.py"),
@@ -66,6 +67,7 @@ ATTACKS = (
     Attack("cards", ("-m", "tools.attacks.model_cards"), "--count", 10_000),
     Attack("records", ("-m", "tools.attacks.records"), "--count", 10_000),
     Attack("config", ("-m", "tools.attacks.config_files"), "--files", 10_000),
+    Attack("images", ("-m", "tools.attacks.images"), "--count", 60_000),
     Attack("io", ("-m", "tools.attacks.io_errors"), "--attacks", 60),
     Attack("kills", ("-m", "benchmarks.robustness.kill_engine"), "--kills", 100),
     Attack("torchrun", ("-m", "benchmarks.robustness.kill_torchrun"), "--kills", 20),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from levelfield.cli.data import parse_options
 from levelfield.config import Experiment, parse_yaml
@@ -88,6 +89,21 @@ def test_no_number_of_folds_hangs(tiny: dict[str, Any]) -> None:
     tiny["split"] |= {"folds": 10**12}
     with pytest.raises(UsageError, match="development classes cannot make 1000000000000 folds"):
         resolve_experiment(Experiment.build(**tiny))
+
+
+def test_color_images_do_not_fit_a_trunk_for_gray_ones(tiny: dict[str, Any], tmp_path: Path) -> None:
+    for number in range(48):
+        file = tmp_path / f"class {number // 4}" / f"{number}.png"
+        file.parent.mkdir(exist_ok=True)
+        Image.new("RGB", (8, 8), (number, 0, 0)).save(file)
+    values = tiny | {
+        "dataset": {"name": "folder", "root": str(tmp_path)},
+        "batch": {"size": 4, "samples_per_class": 2},
+    }
+    with pytest.raises(
+        UsageError, match=r"the images have 3 channels, .* takes 1; set trunk\.in_channels: 3"
+    ):
+        resolve_experiment(Experiment.build(**values))
 
 
 def test_no_metrics_are_refused_before_anything_is_computed(tiny: dict[str, Any]) -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from levelfield.cli._app import run_app
+from levelfield.config import TrackSpec
 from levelfield.core.errors import RunError, mask_password
+from levelfield.track._send import resend_hint
 
 SECRET = "s3cr3t"
 
@@ -46,6 +48,11 @@ def test_an_address_of_another_kind_is_no_directory(
     assert SECRET not in shown.out + shown.err
     assert shown.err.count("write postgresql://USER@HOST:PORT/DATABASE") == 2
     assert not list(tmp_path.iterdir())
+
+
+def test_the_hint_to_send_records_again_masks_the_password() -> None:
+    spec = TrackSpec.model_validate({"name": "mlflow", "uri": f"http://me:{SECRET}@host:5000"})
+    assert "me:***@host" in (hint := resend_hint(Path("runs/mine"), spec)) and SECRET not in hint
 
 
 def test_the_command_line_masks_the_password(

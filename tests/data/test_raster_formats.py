@@ -6,11 +6,12 @@ import io
 from pathlib import Path
 
 import pytest
-from PIL import EpsImagePlugin, Image
+from PIL import EpsImagePlugin, Image, PngImagePlugin
 
 from levelfield.core.errors import UsageError
 from levelfield.data import ImageError, decode_image, load, read_image
-from levelfield.data._image_files import RASTER_FORMATS, only_raster_formats
+from levelfield.data._image_files import RASTER_FORMATS, only_raster_formats, unreadable_reason
+from levelfield.data.capture_date import capture_date
 
 POSTSCRIPT = b"""%!PS-Adobe-3.0 EPSF-3.0
 %%BoundingBox: 0 0 8 8
@@ -56,6 +57,9 @@ def test_libraries_that_open_files_themselves_are_restricted(tmp_path: Path, sta
     images = load("torchvision:ImageFolder", root=str(tmp_path)).images
     assert images.read(0).shape == (3, 8, 8)
     with pytest.raises(ImageError, match="not in a known format"):
+        images.read(1)
+    (tmp_path / "a" / "photo.jpg").write_bytes((tmp_path / "a" / "good.png").read_bytes()[:42])
+    with pytest.raises(ImageError, match="image 1 is damaged or truncated"):
         images.read(1)
     before = Image.open
     with only_raster_formats(), only_raster_formats():
@@ -117,3 +121,22 @@ def test_the_formats_of_photos_are_read(name: str) -> None:
     stream = io.BytesIO()
     Image.new("RGB", (4, 2)).save(stream, name)
     assert decode_image(stream, name="photo").shape == (3, 2, 4)
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("Missing or empty image item"), TypeError("x"), ZeroDivisionError()]
+)
+def test_any_error_of_a_decoder_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(_: Image.Image) -> None:
+        raise error
+
+    photo = tmp_path / "photo.png"
+    Image.new("RGB", (4, 2)).save(photo)
+    monkeypatch.setattr(PngImagePlugin.PngImageFile, "load", fail)
+    monkeypatch.setattr(PngImagePlugin.PngImageFile, "getexif", fail)
+    with pytest.raises(ImageError, match="damaged or truncated"):
+        read_image(photo)
+    assert "damaged" in unreadable_reason(photo)
+    assert not capture_date(photo)

@@ -81,6 +81,16 @@ def test_a_task_that_kills_its_worker_each_time_is_lost_and_the_rest_goes_on(
 
 
 @pytest.mark.slow
+def test_a_worker_reads_relative_paths_where_its_parent_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # as in a notebook
+    with LocalEngine(workers=1).open() as runner:
+        (found,) = results_of(runner, Path.absolute, [Path("photos")])
+    assert found.result == tmp_path / "photos"
+
+
+@pytest.mark.slow
 def test_however_a_worker_dies_its_task_is_tried_again_and_the_rest_goes_on() -> None:
     outputs = {
         "killed": "killed by SIGKILL, often for lack of memory",

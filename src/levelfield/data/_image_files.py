@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import os
 import stat
-import struct
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -140,8 +139,9 @@ def decode_image(source: Path | BinaryIO, *, name: str, max_pixels: int = MAX_PI
             f"{name}: not an image in a known format ({', '.join(RASTER_FORMATS)}); remove or convert it, "
             "or fetch it again"
         ) from error
-    except (OSError, ValueError, SyntaxError, EOFError, KeyError, IndexError, struct.error) as error:
-        # Pillow's decoders raise all of these on damaged files.
+    except MemoryError:
+        raise
+    except Exception as error:  # Pillow's decoders raise many kinds on damaged files
         raise ImageError(f"{name}: damaged or truncated ({error}); remove it or fetch it again") from error
 
 

@@ -10,6 +10,7 @@ import torch
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
+from levelfield.core.errors import LevelfieldError
 from levelfield.data._content import Digests, hash_arrays
 from levelfield.data._dataset import Rows
 from levelfield.data._image_files import RASTER_FORMATS, ImageError, to_tensor
@@ -34,6 +35,12 @@ class PillowImages:
         except UnidentifiedImageError as error:
             raise ImageError(
                 f"image {row} is not in a known format ({', '.join(RASTER_FORMATS)}); remove or convert it"
+            ) from error
+        except (LevelfieldError, MemoryError):
+            raise
+        except Exception as error:  # decoders raise many kinds on damaged files
+            raise ImageError(
+                f"image {row} is damaged or truncated ({error}); remove it or fetch it again"
             ) from error
 
     def select(self, rows: Rows) -> PillowImages:

@@ -27,9 +27,13 @@ SCRIPT_WITHOUT_GUARD = 86
 STOP_SECONDS = 10.0  # for an idle worker to end; its files are written by then
 
 
-def main(connection: Connection, stderr_file: str, gpu: str | None) -> None:
+def main(connection: Connection, stderr_file: str, gpu: str | None, directory: str) -> None:
     """Execute tasks in the worker until an empty message arrives."""
     end_with_parent()
+    with suppress(OSError):  # it was deleted
+        os.chdir(directory)
+        # Python starts processes in the directory that the first one started in, not in the present one.
+        multiprocessing.process.ORIGINAL_DIR = directory  # type: ignore[attr-defined]
     _redirect_stderr(Path(stderr_file))
     if gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu
@@ -74,7 +78,10 @@ class Worker:
         self._stderr_file = stderr_file
         self._shown = 0  # bytes of the file that are already on our standard error
         self._task_start = 0  # size of the file when the current task began
-        self.process = context.Process(target=main, args=(child_end, str(stderr_file), gpu))
+        directory = ""
+        with suppress(OSError):
+            directory = str(Path.cwd())  # relative paths of an experiment start here
+        self.process = context.Process(target=main, args=(child_end, str(stderr_file), gpu, directory))
         # Ctrl-C reaches all processes of a terminal; only the parent handles it.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if os.name == "posix" else set()
         try:

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from levelfield.config import TrackSpec
 from levelfield.core import files
-from levelfield.core.errors import LevelfieldError
+from levelfield.core.errors import LevelfieldError, mask_password
 from levelfield.core.registry import load_plugin_file
 from levelfield.records import Store, digest
 from levelfield.track._journal import SentJournal
@@ -198,7 +198,7 @@ def _try_close(sender: Sender) -> str | None:
 
 
 def resend_hint(root: Path, spec: TrackSpec) -> str:
-    """Return a hint with the command that sends the missing records.
+    """Return a hint with the command that sends the missing records; the passwords of addresses are masked.
 
     Example:
         >>> resend_hint(Path("runs/mine"), TrackSpec.model_validate({"name": "mlflow", "uri": "http://there:5000"}))
@@ -206,7 +206,8 @@ def resend_hint(root: Path, spec: TrackSpec) -> str:
     """
     options = [shlex.quote(f"{name}={value}") for name, value in spec.options.items()]
     command = ["levelfield track", shlex.quote(str(root)), "--to", spec.name]
-    return f"`{' '.join([*command, *(f'--option {option}' for option in options)])}` sends them"
+    command += [f"--option {option}" for option in options]
+    return mask_password(f"`{' '.join(command)}` sends them")
 
 
 def _try_send(sender: Sender) -> str | None:

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from levelfield.config import Experiment, TrackSpec
+from levelfield.core.errors import mask_password
 from levelfield.core.registry import load_plugin_file
 from levelfield.track._registry import check_tracker
 from levelfield.track._send import POLL_SECONDS, resend_hint
@@ -84,7 +85,8 @@ class _TrackerProcess:
         poll: float,
         timeout: float,
     ) -> None:
-        self._root, self._spec, self._report = root, spec, report
+        self._root, self._spec = root, spec
+        self._report = lambda text: report(mask_password(text))  # an option may be an address with a password
         path = os.pathsep.join(entry for entry in sys.path if entry)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "levelfield.track._worker"],

@@ -7,11 +7,12 @@ from itertools import product
 import torch
 
 from levelfield import models
-from levelfield.config import Plugin
+from levelfield.config import Experiment, Plugin
 from levelfield.core.errors import UsageError
 from levelfield.core.seeds import torch_generator
 from levelfield.core.space import range_values
 from levelfield.data import transforms
+from levelfield.data.views import DevelopmentView
 from levelfield.protocol.spec._resolved import ResolvedExperiment
 from levelfield.train import Resources, build_embedder, find_layers
 
@@ -58,6 +59,24 @@ def check_network(resolved: ResolvedExperiment) -> None:
         raise UsageError(
             "engine.recompute needs trunk.freeze_bn: BatchNorm layers in training mode would count each "
             "batch twice in their statistics; set trunk.freeze_bn, or leave engine.recompute out"
+        )
+
+
+def check_channels(experiment: Experiment, view: DevelopmentView) -> None:
+    """Raise if the trunk takes gray images and these have colors, as with the preset ``demo``."""
+    if experiment.trunk.options.get("in_channels") != 1:
+        return
+    transform = experiment.transform
+    try:
+        image = view.dataset.images.read(0)
+        evaluate = transforms.create(transform.name, train=False, **transform.options)
+        found = len(evaluate([image], torch_generator("channels"))[0])
+    except Exception:  # an image that cannot be read, or a plug-in that needs others: the run says it better
+        return
+    if found > 1:
+        raise UsageError(
+            f"the images have {found} channels, but trunk {experiment.trunk.name} takes 1; set "
+            f"trunk.in_channels: {found}, or choose another trunk"
         )
 
 

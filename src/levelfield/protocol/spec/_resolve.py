@@ -27,7 +27,7 @@ from levelfield.protocol.search._optimizer import LARGEST_GRID, grid_size
 from levelfield.protocol.spec._batches import fit_batches
 from levelfield.protocol.spec._folds import open_with_folds
 from levelfield.protocol.spec._head_size import fit_head_size, has_random_start
-from levelfield.protocol.spec._network import check_network
+from levelfield.protocol.spec._network import check_channels, check_network
 from levelfield.protocol.spec._resolved import ResolvedExperiment, method_head, metric_source
 from levelfield.records import (
     DataIdentity,
@@ -68,6 +68,7 @@ def resolve_experiment(experiment: Experiment, *, recorded: bool = False) -> Res
     experiment, view, fold_notes = open_with_folds(experiment, _open_view)
     experiment, size_notes = (experiment, []) if recorded else fit_head_size(experiment, view)
     shared_notes = _check_shared_images(experiment, view)
+    check_channels(experiment, view)
     resolved_methods, batch_notes = fit_batches(resolved_methods, experiment.batch, view)
     resolved = ResolvedExperiment(
         experiment=experiment,
