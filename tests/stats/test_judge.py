@@ -277,20 +277,20 @@ def test_where_less_is_better_the_same_is_found_the_other_way_round():
     assert " is lower than " in less.pairs[0].sentence(directed=False)
 
 
-# --- error rates, by simulation ----------------------------------------------------------------------------
+# --- error rates, by short simulations; benchmarks/statistics/error_rates.py has long ones -----------------
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("methods", "repeats", "reruns", "spreads", "trials"),
     [
-        (2, 1, 3, {"own": 0.2, "correlation": 0.0}, 600),
-        (2, 1, 10, {"own": 1.0}, 600),
-        (5, 1, 3, {"own": 1.0}, 600),
-        (5, 1, 3, {"own": 0.0, "correlation": 0.0}, 600),
-        (5, 3, 2, {"own": 0.2, "search": 0.4}, 600),
-        (14, 1, 3, {"own": 0.2}, 300),
-        (14, 1, 10, {"own": 1.0}, 300),
+        (2, 1, 3, {"own": 0.2, "correlation": 0.0}, 300),
+        (2, 1, 10, {"own": 1.0}, 300),
+        (5, 1, 3, {"own": 1.0}, 300),
+        (5, 1, 3, {"own": 0.0, "correlation": 0.0}, 300),
+        (5, 3, 2, {"own": 0.2, "search": 0.4}, 300),
+        (14, 1, 3, {"own": 0.2}, 150),
+        (14, 1, 10, {"own": 1.0}, 150),
     ],
 )
 def test_false_alarms_and_coverage(methods, repeats, reruns, spreads, trials):
@@ -310,7 +310,7 @@ def test_false_alarms_and_coverage(methods, repeats, reruns, spreads, trials):
 @pytest.mark.slow
 def test_the_best_is_among_the_leaders_and_equal_methods_are_all_leaders():
     generator = np.random.default_rng(14)
-    missing, lost, trials = 0, 0, 300
+    missing, lost, trials = 0, 0, 150
     for trial in range(trials):
         values = class_means(generator, methods=8, reruns=3)
         lost += len(judge(table_of(values), draws=500, seed=trial).leaders) < 8
@@ -324,7 +324,7 @@ def test_the_best_is_among_the_leaders_and_equal_methods_are_all_leaders():
 def test_equivalence_is_seldom_false():
     """Two methods that differ by exactly the margin are called equivalent in at most 5%."""
     generator = np.random.default_rng(15)
-    false, trials = 0, 400
+    false, trials = 0, 200
     for trial in range(trials):
         values = class_means(generator, methods=2, reruns=8, own=0.2)
         values[0] += 0.5
