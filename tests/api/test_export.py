@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import levelfield as lf
 from levelfield.api import export
+from levelfield.api._export import _threshold
 from levelfield.cli._app import app
 from levelfield.core.errors import UsageError
 from levelfield.data.views import open_dataset, split_dataset
@@ -132,6 +133,31 @@ def test_the_threshold_is_calibrated_on_classes_that_no_stand_in_was_trained_on(
     torch.testing.assert_close(norms, torch.ones_like(norms))
     assert card.threshold is not None
     assert ("2 reruns" in card.threshold.data) == (fold is None)
+
+
+@pytest.mark.parametrize(
+    ("reruns", "words"),
+    [(4, ""), (3, "extrapolated from 3; to measure it, set confirm.reruns to 4"), (1, "too strict")],
+)
+def test_the_card_says_if_there_are_fewer_reruns_than_folds(reruns: int, words: str) -> None:
+    labels = torch.arange(25).repeat_interleave(4)
+    centers = torch.randn(100, 8, generator=torch.Generator().manual_seed(0))
+
+    def embed_run(run: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        fold, rerun = run
+        noise = torch.randn(100, 8, generator=torch.Generator().manual_seed(10 * fold + rerun))
+        return centers[25 * fold + labels] + 0.6 * noise, 25 * fold + labels
+
+    stand_ins: Any = [[(fold, rerun) for rerun in range(reruns)] for fold in range(4)]
+    threshold, notes = _threshold(stand_ins, embed_run, rate=0.1)
+    assert threshold is not None and words in "".join(notes) and bool(notes) == bool(words)
+    complete: Any = [[(fold, rerun) for rerun in range(4)] for fold in range(4)]
+    exact, _ = _threshold(complete, embed_run, rate=0.1)
+    assert exact is not None
+    if reruns > 1:
+        assert threshold.similarity == pytest.approx(exact.similarity, abs=0.03)
+    else:
+        assert threshold.similarity > exact.similarity + 0.03
 
 
 def test_from_the_records_to_a_search_answer(finished: Path, tmp_path: Path) -> None:
