@@ -41,6 +41,16 @@ def test_the_example_is_a_command_that_the_verb_takes(verb: str) -> None:
     VERBS[verb].make_context(verb, words[len(named) :])  # raises if an argument or option is wrong
 
 
+def test_options_look_the_same_for_every_verb() -> None:
+    """Each ``--out`` is also ``-o``, and a flag shows no type."""
+    for verb, command in VERBS.items():
+        for option in command.get_params(typer.Context(command)):
+            if "--out" in option.opts:
+                assert "-o" in option.opts, verb
+            if getattr(option, "is_flag", False):
+                assert option.metavar == "", (verb, option.opts)
+
+
 def test_a_shell_can_complete_verbs() -> None:
     asked = {"_LEVELFIELD_COMPLETE": "complete_bash", "COMP_WORDS": "levelfield exp", "COMP_CWORD": "1"}
     done = subprocess.run(

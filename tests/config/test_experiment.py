@@ -77,6 +77,15 @@ def test_yaml_cannot_run_code(tmp_path: Path) -> None:
         Experiment.load(file)
 
 
+def test_the_name_of_a_plug_in_may_stand_alone(tmp_path: Path) -> None:
+    file = tmp_path / "short.yaml"
+    file.write_text("preset: demo\ntrunk: conv4\ndataset: cub200\n")
+    short = Experiment.load(file)
+    assert (short.dataset.name, short.dataset.options) == ("cub200", {})
+    assert short.trunk.options == Experiment.build(name="x", preset="demo").trunk.options
+    assert Experiment.load(file, ("trunk=timm:resnet18",)).trunk.name == "timm:resnet18"
+
+
 @pytest.mark.parametrize("override", ["trials", "=3", "search..trials=3"])
 def test_an_override_must_have_a_key_and_a_value(override: str) -> None:
     from levelfield.config._load import build

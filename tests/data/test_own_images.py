@@ -38,6 +38,17 @@ def test_folders_may_be_split_already(tmp_path: Path) -> None:
     assert plan.test.tolist() == [0] and plan.folds[0].validation.tolist() == [3]
 
 
+def test_train_and_validation_without_a_test_are_no_classes(tmp_path: Path) -> None:
+    for k, name in enumerate(["train/a/1.png", "train/b/1.png", "val/a/2.png"]):
+        draw_image(tmp_path / name, k)
+    with pytest.raises(
+        UsageError, match=r"has folders train and val, which are no classes; name them train an"
+    ):
+        load("folder", root=str(tmp_path))
+    draw_image(tmp_path / "car" / "1.png", 4)  # photos of trains and cars, perhaps
+    assert set(load("folder", root=str(tmp_path)).class_names) == {"car", "train", "val"}
+
+
 def test_wrong_folders_are_refused(tmp_path: Path) -> None:
     for root, options, message in [
         (tmp_path / "none", {}, "is not a folder"),

@@ -8,7 +8,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-LEFT_OUT = ("provenance.json", ".lock", "ledger.head.json")  # the head is a digest of lines with times
+LEFT_OUT = (
+    "provenance.json",
+    ".lock",
+    "local.json",
+    "ledger.head.json",
+)  # the head is a digest of lines with times
 # of a line; `previous` is the digest of a line with a time, `note` names earlier openings on the computer
 TIMES = ("time", "host", "commit", "previous", "note")
 

@@ -13,7 +13,7 @@ from tests.oracles import layouts
 import levelfield as lf
 from levelfield.core.errors import RunError, UsageError
 from levelfield.protocol import resolve_experiment, run_protocol
-from levelfield.records import Store
+from levelfield.records import Store, remembered_dataset_root
 
 
 def values(dataset: dict[str, Any], **changes: Any) -> lf.Experiment:
@@ -56,7 +56,7 @@ def test_replaced_images_of_a_benchmark_are_not_mixed_with_old_results(
     experiment = values({"name": "cub200", "root": str(folder)})
     run_protocol(experiment, tmp_path / "out", search_only=True)
     recorded = Store(tmp_path / "out").experiment_record().contents
-    assert len(recorded) == 1
+    assert len(recorded) == 1 and remembered_dataset_root(tmp_path / "out") == folder
     before, ids = feature_directories(own_cache), {run.path.name for run in Store(tmp_path / "out").runs()}
     run_protocol(experiment, tmp_path / "out", search_only=True)  # nothing changed
     assert feature_directories(own_cache) == before

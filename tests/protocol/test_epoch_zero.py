@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from safetensors.torch import save_file
 
 import levelfield as lf
 from levelfield import models
 from levelfield.analysis import read_comparison
 from levelfield.protocol import resolve_experiment
+from levelfield.train import _head_init, build_embedder
 
 SETTINGS = ("separated", "concatenated")
 
@@ -63,3 +66,24 @@ def test_a_start_that_depends_on_the_seed_is_scored_for_every_rerun(
     ):
         values = experiment(tiny, tmp_path, mode="frozen", **head)
         assert resolve_experiment(lf.Experiment.build(**values)).baseline_reruns == reruns, head
+
+
+@pytest.mark.parametrize(("init", "same"), [("pca", True), ("whitening", True), ("orthogonal", False)])
+def test_copies_of_an_image_leave_no_direction_to_the_seed(
+    init: str, same: bool, tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The images of a fold may span fewer directions than their number says."""
+    values = experiment(tiny, tmp_path, mode="frozen", size=3, init=init)
+    resolved = resolve_experiment(lf.Experiment.build(**values))
+    weights = []
+    for seed in (1, 2):
+        spec = resolved.run_spec(resolved.methods[0], {}, fold=0, seed=seed)
+        embedder = build_embedder(spec, resolved.resources)
+        copies = torch.ones(20, embedder.head.projection.in_features)
+        monkeypatch.setattr(
+            _head_init, "_directions", lambda *_, copies=copies, **__: models.principal_directions(copies)
+        )
+        _head_init.initialize_head(spec, embedder, None, np.arange(20), device="cpu")
+        weights.append(embedder.head.projection.weight.detach().clone())
+    assert torch.equal(*weights) == same
+    assert (resolved.baseline_reruns == 1) == same

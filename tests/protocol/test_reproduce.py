@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.helpers.made_experiments import write_experiment
 
 import levelfield as lf
+from levelfield.api import archive
 from levelfield.core.errors import UsageError
 from levelfield.protocol import reproduce
 from levelfield.protocol._reproduce import describe_changes, recorded_experiment
+from levelfield.records import remember_dataset_root
+
+__all__ = ["write_experiment"]
 
 
 @pytest.fixture(scope="module")
@@ -144,3 +150,20 @@ def test_records_of_a_stranger_name_no_code(finished: Path, tmp_path: Path) -> N
             attempt()
     assert not (tmp_path / "it-ran").exists()
     assert recorded_experiment(other, trust=True).search.storage is None
+
+
+def test_images_are_read_where_the_run_found_them(
+    write_experiment: Callable[..., Path], tmp_path: Path
+) -> None:
+    root = write_experiment(dataset="folder")
+    with pytest.raises(UsageError, match=r"the images of .* are not where they were.*with --root"):
+        recorded_experiment(root)
+    (tmp_path / "photos").mkdir()
+    remember_dataset_root(root, tmp_path / "photos")
+    assert recorded_experiment(root).dataset.root == tmp_path / "photos"
+    assert recorded_experiment(root, root=tmp_path).dataset.root == tmp_path
+    archive(root, tmp_path / "archive")
+    assert not (tmp_path / "archive" / "local.json").exists()
+    (root / "local.json").write_text('{"dataset_root": 3}')
+    with pytest.raises(UsageError, match="--root"):
+        recorded_experiment(root)

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.oracles.layouts import draw_image
 
 import levelfield as lf
 from levelfield.analysis import read_comparison
+from levelfield.config import TrunkSpec
 from levelfield.core.errors import UsageError
 from levelfield.protocol import plan, resolve_experiment
 from levelfield.reports import result_warnings
@@ -113,6 +115,19 @@ def test_batches_that_nothing_can_fill_are_refused(tiny: dict[str, Any]) -> None
         resolve_experiment(
             lf.Experiment.build(**{**values, "batch": {"size": 9, "samples_per_class_classification": 10}})
         )
+
+
+def test_a_preset_for_gray_images_says_so_to_photos(tmp_path: Path) -> None:
+    for number in range(8):
+        for copy in range(3):
+            draw_image(tmp_path / f"kind {number}" / f"{copy}.png", 3 * number + copy)
+    photos = lf.Experiment.build(name="x", preset="demo", dataset={"name": "folder", "root": str(tmp_path)})
+    with pytest.raises(
+        UsageError, match=r"images have 3 channels, .* takes 1.*`preset: laptop`"
+    ):
+        resolve_experiment(photos)
+    trunk = {"name": "conv4", "in_channels": 3}
+    assert resolve_experiment(photos.model_copy(update={"trunk": TrunkSpec(**trunk)})).num_folds == 2
 
 
 @pytest.mark.parametrize("preset", ["laptop", "laptop-tail", "demo"])

@@ -13,7 +13,7 @@ from levelfield.analysis import Analysis, analyze
 from levelfield.core.space import Float
 from levelfield.records import MetricInfo, Trial
 from levelfield.reports import means_table, render_report, write_figures
-from levelfield.reports._results_table import selections_table
+from levelfield.reports._record_tables import selections_table
 from levelfield.reports.figures import Trace, to_matplotlib, to_plotly
 from levelfield.reports.figures.charts import COLORS, Axis, Panel, PanelChart
 from levelfield.reports.figures.experiment import scores

@@ -18,12 +18,14 @@ from levelfield.reports import (
     TableColumn,
     TableRow,
     pairs_table,
+    render_report,
     results_lines,
     results_markdown,
     results_table,
     terminal_table,
     write_report,
 )
+from levelfield.reports._result_notes import validation_gap
 from levelfield.reports.table import escape_latex
 
 Writer = Callable[..., Path]
@@ -276,6 +278,20 @@ def test_the_page_says_what_is_different_from_what(write_experiment: Writer) -> 
     assert not re.search(
         r"<(script|link|img|iframe)[^>]+(src|href)=(?!\"data:)", text
     )  # nothing from elsewhere
+
+
+def test_the_page_says_why_validation_and_test_scores_differ(write_experiment: Writer) -> None:
+    """The validation scores of the made records are about 50."""
+    far = analyze(write_experiment("far", means={"contrastive": 0.21, "triplet": 0.2, "untrained": 0.1}))
+    text = validation_gap(far)
+    assert re.match(
+        r"Validation scores are (49|50)\.\d\d MAP@R on average, test scores 15\.\d\d: a test with", text
+    )
+    assert "more classes and images is harder" in text and text in render_report(far)
+    near = analyze(write_experiment("near", means={"contrastive": 0.5, "triplet": 0.48, "untrained": 0.1}))
+    assert validation_gap(near) == ""
+    best = analyze(write_experiment("best", means={"contrastive": 0.9, "triplet": 0.9, "untrained": 0.1}))
+    assert "fewer classes and images is easier" in validation_gap(best)
 
 
 def test_an_experiment_without_scores_has_a_page(write_experiment: Writer) -> None:

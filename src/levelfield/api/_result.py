@@ -84,10 +84,10 @@ class ExperimentResult:
 
     @property
     def best(self) -> tuple[str, ...]:
-        """Methods that no other was found better than, best mean first; the baseline is left out."""
-        leaders = self.analysis.leaders[self.analysis.setting, self.analysis.metric]
+        """Methods that no other method was found better than, best mean first."""
         baseline = self.analysis.comparison.baseline
-        return tuple(name for name in self.analysis.means if name in leaders and name != baseline)
+        worse = set(self.conclusion.worse)
+        return tuple(name for name in self.analysis.means if name not in worse and name != baseline)
 
     @property
     def report(self) -> Path:

@@ -15,7 +15,7 @@ from levelfield.core.errors import UsageError, did_you_mean
 if TYPE_CHECKING:
     from levelfield.data import Dataset
 
-FEWEST_CLASSES = 4  # two for training and validation, two for the test
+FEWEST_CLASSES = 7  # two for training, two for validation, and three for the test
 CLASSES_FOR_FOUR_FOLDS = 16
 SHOWN = 5  # files that a message lists
 FEW_CLASSES = 40  # with fewer, only large differences can be detected
@@ -84,7 +84,7 @@ def inspect_images(
     layout = "splits" if root.is_dir() and is_split_already(root) else "classes"
     dataset = load("folder", root=str(root), layout=layout)
     classes = len(dataset.class_names)
-    if classes < FEWEST_CLASSES:
+    if layout == "classes" and classes < FEWEST_CLASSES:
         raise UsageError(
             f"{folder} holds {classes} class{'' if classes == 1 else 'es'} "
             f"({shown_names(sorted(dataset.class_names))}); a comparison needs {FEWEST_CLASSES} or more, "
@@ -101,7 +101,8 @@ def inspect_images(
         notes.append("the folders train and test are used as they are (`layout: splits`)")
     if pairs := find_conflicting_copies(dataset):
         shown = "; ".join(f"{one} = {other}" for one, other in pairs[:SHOWN])
-        notes.append(f"{len(pairs)} copies of an image are in another class ({shown}); remove one of each")
+        copies = "1 copy of an image is" if len(pairs) == 1 else f"{len(pairs)} copies of images are"
+        notes.append(f"{copies} in another class ({shown}); remove one of each")
     return ImageFolder(root, classes, len(dataset), _split_plan(dataset), layout, tuple(notes))
 
 
@@ -135,6 +136,8 @@ def few_classes_warning(photos: ImageFolder) -> str:
     """
     if photos.classes >= FEW_CLASSES:
         return ""
+    if photos.layout == "splits":
+        return f"{photos.classes} classes are few; expect no differences"
     folds = _folds(photos)
     train = photos.classes // 2 * (folds - 1) // folds
     half = f"half are kept for the test, about {train} train at a time"

@@ -21,7 +21,7 @@ def doctor(
     gpu: Annotated[
         bool, typer.Option("--gpu", help="Check the GPU instead, and write a report to attach to an issue.")
     ] = False,
-    out: Annotated[Path, typer.Option("--out", help="Report of --gpu.")] = Path("gpu-report.json"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Report of --gpu.")] = Path("gpu-report.json"),
 ) -> None:
     """Check versions, processor, memory, cache, datasets and extras; exit code 1 on any problem."""
     from levelfield.api.doctor import run_checks

@@ -40,7 +40,7 @@ def export(
     onnx: Annotated[Path | None, typer.Option(help="Also write the model to this ONNX file.")] = None,
     trunk: Annotated[
         str | None,
-        typer.Option(help="Image tower of a checkpoint, as timm:vit_base_patch16_siglip_224."),
+        typer.Option(help="Image tower of a checkpoint, as timm:NAME."),
     ] = None,
     tokenizer: Annotated[
         Path | None, typer.Option(help="tokenizer.json of a checkpoint.", show_default=False)

@@ -21,7 +21,10 @@ def sweep(
     ],
     overrides: SetOption = None,
     out: Annotated[
-        Path | None, typer.Option(help="Output directory. Defaults to runs/NAME-sweep.", show_default=False)
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="Output directory. Defaults to runs/NAME-sweep.", show_default=False
+        ),
     ] = None,
     quiet: QuietOption = False,
 ) -> None:

@@ -40,6 +40,9 @@ def build(values: Mapping[str, Any], overrides: tuple[str, ...] = (), *, origin:
     merged = dict(values)
     for override in overrides:
         merged = merge(merged, parse_override(override))
+    merged |= {
+        key: {"name": merged[key]} for key in _PLUGIN_SECTIONS if isinstance(merged.get(key), str)
+    }  # `trunk: conv4` is short for `trunk: {name: conv4}`
     if merged.get("preset") is not None:
         merged = _over_preset(str(merged["preset"]), merged)
     warn_about_old_keys(merged)

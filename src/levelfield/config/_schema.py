@@ -1,7 +1,8 @@
 """Schema of the experiment file: the protocol, which is held equal, and the methods to compare.
 
 Sections that name a plug-in (``dataset``, ``split``, ``trunk``, ``transform``) accept further keys as
-options of the plug-in. These are checked against its signature when the experiment is resolved.
+options of the plug-in. These are checked against its signature when the experiment is resolved. A name
+alone, such as ``trunk: conv4``, is short for ``trunk: {name: conv4}``.
 """
 
 from __future__ import annotations

@@ -14,10 +14,12 @@ from levelfield.data._image_files import HEIC_PACKAGE, HEIC_SUFFIXES
 SUFFIXES = frozenset((".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"))
 PARTS = {
     "train": "train",
+    "training": "train",
     "validation": "validation",
     "val": "validation",
     "valid": "validation",
     "test": "test",
+    "testing": "test",
 }
 _SHOWN = 5  # names that a message lists
 _DEPTH = 3  # folders that the search for the classes goes down
@@ -147,6 +149,13 @@ def is_split_already(top: Path) -> bool:
     """Return True if a folder holds ``train`` and ``test`` folders with one folder per class in each."""
     parts = {PARTS.get(entry.name.lower()): entry for entry in top.iterdir() if entry.is_dir()}
     return all(part in parts and class_folders(parts[part]) for part in ("train", "test"))
+
+
+def split_names(top: Path) -> list[str]:
+    """Return the names of the subfolders if all are parts, such as ``train`` and ``val``, with classes."""
+    folders = [f for f in sorted(top.iterdir()) if f.is_dir() and f.name[0] != "."]
+    split = all(f.name.lower() in PARTS and class_folders(f) for f in folders)
+    return [f.name for f in folders] if split else []
 
 
 def class_folders(top: Path) -> list[Path]:

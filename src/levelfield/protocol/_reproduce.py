@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from levelfield import models
+from levelfield import data, models
 from levelfield.analysis import Comparison, read_comparison
 from levelfield.config import Experiment
 from levelfield.core.errors import RunError, UsageError, did_you_mean
 from levelfield.core.trust import check_trusted
 from levelfield.protocol._run import run_protocol
 from levelfield.protocol.schedule._progress import ProgressCallback
-from levelfield.records import SETTINGS, Store
+from levelfield.records import SETTINGS, Store, remembered_dataset_root
 from levelfield.stats import ReproducedMean, ReproductionVerdict, compare_reproduction
 
 Key = tuple[str, str, str]  # method, setting, metric
@@ -131,13 +131,14 @@ def recorded_experiment(
 
     Records may come from strangers. They may name parts of levelfield and ``timm:`` trunks; others need
     ``trust``. Plug-in files are those of ``plugins``, never those of the records. Addresses are left out.
+    Without ``root`` the dataset is where it was when this machine ran the experiment.
     """
     recorded_values = read_comparison(directory).experiment
     check_trusted(
         models.registry, recorded_values.trunk.name, origin=f"{directory}/experiment.json", trust=trust
     )
     values = recorded_values.model_dump(mode="json")
-    values["dataset"]["root"] = root
+    values["dataset"]["root"] = _dataset_root(directory, recorded_values.dataset.name, root)
     values["search"]["storage"], values["track"] = None, []
     recorded = recorded_environment(directory)
     values["plugins"] = plugins
@@ -154,6 +155,19 @@ def recorded_experiment(
         raise RunError(
             f"the records of {directory} are damaged ({where}: {first['msg']}); restore them from a copy"
         ) from error
+
+
+def _dataset_root(directory: Path, name: str, given: Path | None) -> Path | None:
+    """Return the local path of a recorded dataset; raise UsageError if the dataset needs one."""
+    root = given or remembered_dataset_root(directory)
+    if root is None and name in data.registry:
+        parameter = data.registry[name].parameters.get("root")
+        if parameter is not None and parameter.default is parameter.empty:
+            raise UsageError(
+                f"the images of {directory} (dataset {name}) are not where they were, or that is not known; "
+                "give their directory with --root"
+            )
+    return root
 
 
 def _only(comparison: Comparison, methods: Sequence[str]) -> Comparison:

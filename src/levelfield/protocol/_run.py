@@ -41,6 +41,7 @@ from levelfield.records import (
     default_directory,
     now,
     read_selection,
+    remember_dataset_root,
     reuse_trials,
     select,
 )
@@ -112,6 +113,8 @@ def _run_flows(
             )
         if planned is not None:
             planned.record(store)
+        if resolved.experiment.dataset.root is not None:
+            remember_dataset_root(store.root, resolved.experiment.dataset.root)
         _write_index(store, resolved, {})
         if resolved.leaky:
             record_feedback(store)

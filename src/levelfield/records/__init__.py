@@ -32,6 +32,7 @@ from levelfield.records._identity import (
     space_record,
 )
 from levelfield.records._identity_rules import IDENTITY_RULES, IdentityRule, identity_table
+from levelfield.records._local import remember_dataset_root, remembered_dataset_root
 from levelfield.records._models import (
     EVENT_DEPARTED,
     EVENT_FROZEN,
@@ -169,6 +170,8 @@ __all__ = [
     "read_ledger",
     "read_preregistration",
     "read_selection",
+    "remember_dataset_root",
+    "remembered_dataset_root",
     "reuse_trials",
     "rows_digest",
     "seal_records",

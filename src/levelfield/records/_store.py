@@ -62,6 +62,7 @@ class Store:
         confirmations/pictures.safetensors  small images of the gallery
         ledger.jsonl                    openings of the test set, each line chained to the line before
         ledger.head.json                number of lines of the ledger, and digest of the last line
+        local.json                      path of the dataset on this machine, which no archive has
         plan.json                       plan that the experiment was preregistered with, if any
         report/                         pages, tables and figures
 

@@ -31,8 +31,8 @@ from levelfield.reports._evaluation_table import (
 from levelfield.reports._figures import write_figures
 from levelfield.reports._page import render_report, render_report_head, write_report, write_tables
 from levelfield.reports._power import power_text
+from levelfield.reports._result_notes import result_warnings
 from levelfield.reports._results_table import (
-    result_warnings,
     results_json,
     results_latex,
     results_lines,

@@ -26,17 +26,19 @@ from levelfield.reports._comparison import pairs_table
 from levelfield.reports._figures import differences_diagram, page_charts, search_charts, structure_charts
 from levelfield.reports._gallery import gallery_section
 from levelfield.reports._published_table import build_published_tables
-from levelfield.reports._results_table import (
-    caption,
+from levelfield.reports._record_tables import (
     identity_settings_table,
     ledger_table,
     reranking_table,
-    result_warnings,
+    selections_table,
+)
+from levelfield.reports._result_notes import interval_exceptions, result_warnings, validation_gap
+from levelfield.reports._results_table import (
+    caption,
     results_latex,
     results_lines,
     results_markdown,
     results_table,
-    selections_table,
     verdict_json,
 )
 from levelfield.reports._trust import budget_table, conclusions, environment_table
@@ -106,10 +108,10 @@ def render_report(analysis: Analysis, *, assets: str | None = None, home: str = 
         how_sure=_how_sure(analysis),
         intervals=embed_chart(scores(analysis)) if analysis.means else None,
         problems=found,
-        notes=result_warnings(comparison),
+        notes=[*result_warnings(comparison), *filter(None, [validation_gap(analysis)])],
         copies=_copies(analysis),
         split=comparison.split,
-        caption=caption(analysis),
+        caption=" ".join(filter(None, [caption(analysis), interval_exceptions(analysis)])),
         results=results_table(analysis),
         differences=_differences(analysis),
         published=build_published_tables(

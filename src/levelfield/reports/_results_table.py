@@ -7,7 +7,7 @@ Rows are sorted by the selection metric, best first. Bold marks the best mean of
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,8 +20,9 @@ from levelfield.analysis import (
     conclude_experiment,
     learning_note,
 )
-from levelfield.records import SearchLuck, Store, VerdictRecord, identity_table
-from levelfield.reports.table import Emphasis, Table, TableCell, TableColumn, TableRow, plain_cell, score_cell
+from levelfield.records import Store, VerdictRecord
+from levelfield.reports._result_notes import interval_exceptions
+from levelfield.reports.table import Emphasis, Table, TableCell, TableColumn, TableRow, score_cell
 
 TERMINAL_METRICS = 3
 LEAKY = "Leaky: tuned with test feedback."
@@ -94,13 +95,14 @@ def terminal_table(analysis: Analysis, *, file_order: bool = False) -> Table:
     ]
     left_out = len(analysis.comparison.metrics) - len(labels)
     more = f" {left_out} more metrics are in the report." if left_out > 0 else ""
+    exceptions = interval_exceptions(analysis)
     return Table(
         tuple(replace(whole.columns[number], group="") for number in kept),
         tuple(TableRow(tuple(row.cells[number] for number in kept), row.muted) for row in whole.rows),
         title=whole.title,
         notes=(
             f"{analysis.setting.capitalize()} embeddings, in percent. Methods differ if their intervals (±) "
-            f"do not overlap. Bold: best mean.{more}",
+            f"do not overlap. {exceptions}{' ' if exceptions else ''}Bold: best mean.{more}",
         ),
     )
 
@@ -271,149 +273,3 @@ def results_json(analysis: Analysis) -> dict[str, Any]:
             for result in comparison.results
         ],
     }
-
-
-def selections_table(comparison: Comparison) -> Table:
-    """Return the selected hyperparameters of each method with their validation score."""
-    metric_info = comparison.metric_infos[comparison.experiment.training.metric]
-    several = comparison.experiment.search.repeats > 1
-    rows = []
-    for result, number, repeat in (
-        (r, n, repeat) for r in comparison.trained for n, repeat in enumerate(r.repeats)
-    ):
-        chosen = repeat.selection
-        epochs = [epoch for rerun in repeat.scored for epoch in rerun.best_epochs]
-        epoch = sum(epochs) / len(epochs) if epochs else None
-        cells = (
-            TableCell(result.method),
-            *([plain_cell(number + 1)] if several else []),
-            TableCell(format_hyperparameters(chosen.hyperparameters, ", ") or "none searched"),
-            plain_cell(None if chosen.trial is None else chosen.trial + 1),
-            TableCell("" if chosen.score is None else metric_info.shown(chosen.score), value=chosen.score),
-            TableCell("" if epoch is None else f"{epoch:.1f}", value=epoch),
-        )
-        rows.append(TableRow(cells))
-    heads = ("trial", f"validation {metric_info.label}", "best epoch")
-    columns = (
-        TableColumn("method", left=True),
-        *([TableColumn("search")] if several else []),
-        TableColumn("hyperparameters", left=True),
-        *map(TableColumn, heads),
-    )
-    return Table(columns, tuple(rows))
-
-
-def format_hyperparameters(hyperparameters: Mapping[str, Any], separator: str) -> str:
-    """Format hyperparameters as "name = value", floats with four digits.
-
-    Example:
-        >>> format_hyperparameters({"margin": 0.123456, "hard": True}, ", ")
-        'margin = 0.1235, hard = True'
-    """
-    return separator.join(
-        f"{name} = {value:.4g}" if isinstance(value, float) else f"{name} = {value}"
-        for name, value in hyperparameters.items()
-    )
-
-
-def identity_settings_table() -> Table:
-    """Return the digests that each setting is part of; settings in no digest are provenance."""
-    columns = tuple(TableColumn(head, left=True) for head in ("setting", "part of the digest of", "reason"))
-    return Table(
-        columns, tuple(TableRow(tuple(TableCell(text) for text in line)) for line in identity_table())
-    )
-
-
-def reranking_table(comparison: Comparison) -> Table:
-    """Return scores with and without re-ranking of each method; no rows if it is not enabled."""
-    found = [
-        (result.method, reranking)
-        for result in comparison.results
-        for rerun in list(result.repeats[0].reruns.values())[:1]
-        for reranking in rerun.reranked
-    ]
-    metrics = list(dict.fromkeys(metric for _, reranking in found for metric in reranking.scores))
-    rows = []
-    for method, reranking in found:
-        plain = reranking.name == "none"
-        cells = [TableCell(method if plain else ""), TableCell("no re-ranking" if plain else reranking.name)]
-        cells.append(TableCell(format_hyperparameters(reranking.parameters, ", ")))
-        for metric in metrics:
-            score, gain = reranking.scores[metric], reranking.gains[metric]
-            change = f" ({100 * gain.value:+.2f}, {100 * gain.low:+.2f} to {100 * gain.high:+.2f})"
-            cells.append(TableCell(f"{100 * score.value:.2f}" + ("" if plain else change), value=score.value))
-        rows.append(TableRow(tuple(cells), muted=plain))
-    columns = [
-        TableColumn(head, left=True) for head in ("method", "re-ranking", "chosen on validation classes")
-    ]
-    return Table((*columns, *map(TableColumn, metrics)), tuple(rows))
-
-
-def ledger_table(comparison: Comparison) -> Table:
-    """Return all openings of the test set."""
-    columns = tuple(
-        TableColumn(h, left=True) for h in ("time (UTC)", "method", "event", "selection", "commit")
-    )
-    lines = (
-        (line.time, line.method, line.event, line.selection, line.commit or "-") for line in comparison.ledger
-    )
-    return Table(columns, tuple(TableRow(tuple(TableCell(text) for text in line)) for line in lines))
-
-
-FEW_TRIALS = 20  # with fewer, two searches of one method often differ: docs/statistics.md
-ENOUGH_SEARCHES = 3  # verdicts then include luck in the search, however large it is
-
-
-def search_luck_warnings(comparison: Comparison) -> list[str]:
-    """Return warnings about luck in the search, which looks like a difference between methods."""
-    searched = [result for result in comparison.trained if result.selection.trial is not None]
-    if not any(result.selection.hyperparameters for result in searched):
-        return []
-    found = []
-    if comparison.experiment.search.repeats == 1:
-        found.append(
-            "Each method was searched once: verdicts hold for the selected hyperparameters and do not "
-            "include luck in the search. Set search.repeats to 3 or more to include it."
-        )
-        main = comparison.metric_infos[comparison.experiment.training.metric]
-        found.extend(_measured_luck(luck, main) for luck in comparison.luck)
-    fewest = min(len(result.trials) for result in searched)
-    if fewest < FEW_TRIALS and comparison.experiment.search.repeats < ENOUGH_SEARCHES:
-        found.append(
-            f"With {fewest} trial{'s' * (fewest > 1)} per search, luck in the search is large; "
-            f"use {FEW_TRIALS} or more (`levelfield study search-luck` measures it)."
-        )
-    return found
-
-
-def _measured_luck(luck: SearchLuck, of: MetricInfo) -> str:
-    return (
-        f"Luck in the search was measured on this dataset: {len(luck.means)} searches of {luck.method}, "
-        f"{luck.trials} trials each, scored {of.shown(min(luck.means))} to {of.shown(max(luck.means))}; "
-        f"{luck.different} of {luck.pairs} pairs of these searches would have been called different."
-    )
-
-
-def result_warnings(comparison: Comparison) -> list[str]:
-    """Return warnings about the results, one sentence each."""
-    found = list(comparison.notes)
-    trials = {result.method: len(result.trials) for result in comparison.trained}
-    if len(set(trials.values())) > 1:
-        budgets = ", ".join(f"{method} {count}" for method, count in trials.items())
-        found.append(f"Unequal search budgets: {budgets} trials.")
-    found.extend(search_luck_warnings(comparison))
-    methods = [line.method for line in comparison.ledger if line.event == "opened"]
-    searches = {result.method: len(result.repeats) for result in comparison.results}
-    for method in sorted(set(methods)):
-        if methods.count(method) > searches.get(method, 1):
-            found.append(
-                f"The test set was opened {methods.count(method)} times for {method}: "
-                "its selection changed after the first opening."
-            )
-    for result in comparison.results:
-        if result.failed:
-            found.append(f"{len(result.failed)} reruns of {result.method} failed: {result.failed[0]}.")
-        collapsed = [rerun.collapse for repeat in result.repeats for rerun in repeat.scored if rerun.collapse]
-        if collapsed:
-            found.append(f"{len(collapsed)} reruns of {result.method} learned nothing: {collapsed[0]}.")
-    return found

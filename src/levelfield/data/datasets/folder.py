@@ -12,7 +12,14 @@ from levelfield.core.errors import UsageError
 from levelfield.data import register
 from levelfield.data._dataset import Dataset
 from levelfield.data._listing import class_ids, from_files, shuffle_classes
-from levelfield.data.folder_scan import PARTS, SUFFIXES, find_classes, is_split_already, scan_folder
+from levelfield.data.folder_scan import (
+    PARTS,
+    SUFFIXES,
+    find_classes,
+    is_split_already,
+    scan_folder,
+    split_names,
+)
 
 __all__ = ["SUFFIXES", "folder"]
 
@@ -64,6 +71,11 @@ def _check_layout(top: Path) -> None:
     if is_split_already(top):
         raise UsageError(
             f"folder: {top} has folders train and test; set `layout: splits`, or give one of them as root"
+        )
+    if len(parts := split_names(top)) > 1:
+        raise UsageError(
+            f"folder: {top} has folders {' and '.join(parts)}, which are no classes; name them train and "
+            f"test and set `layout: splits`, or give one of them as root, such as {top / parts[0]}"
         )
     if (nearer := find_classes(top)) is not None:
         raise UsageError(

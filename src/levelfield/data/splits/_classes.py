@@ -100,9 +100,10 @@ def check_folds(folds: int, num_classes: int) -> None:
     if folds < 2:
         raise UsageError(f'folds must be at least 2, got {folds}; for one fold use the plan "fixed_ratio"')
     if num_classes < folds:
+        fewer = f"folds={num_classes} or fewer, " if num_classes > 1 else ""
         raise UsageError(
-            f"{num_classes} development classes cannot make {folds} folds; use folds={max(2, num_classes)} "
-            "or fewer, a smaller test_fraction, or a dataset with more classes"
+            f"{num_classes} development classes cannot make {folds} folds; use {fewer}a smaller "
+            "test_fraction, or a dataset with more classes"
         )
 
 

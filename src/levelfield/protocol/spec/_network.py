@@ -76,7 +76,7 @@ def check_channels(experiment: Experiment, view: DevelopmentView) -> None:
     if found > 1:
         raise UsageError(
             f"the images have {found} channels, but trunk {experiment.trunk.name} takes 1; set "
-            f"trunk.in_channels: {found}, or choose another trunk"
+            f"trunk.in_channels: {found}, or choose another trunk, as `preset: laptop` does"
         )
 
 

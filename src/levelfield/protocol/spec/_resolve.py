@@ -67,8 +67,8 @@ def resolve_experiment(experiment: Experiment, *, recorded: bool = False) -> Res
             )
     experiment, view, fold_notes = open_with_folds(experiment, _open_view)
     experiment, size_notes = (experiment, []) if recorded else fit_head_size(experiment, view)
-    shared_notes = _check_shared_images(experiment, view)
     check_channels(experiment, view)
+    shared_notes = _check_shared_images(experiment, view)
     resolved_methods, batch_notes = fit_batches(resolved_methods, experiment.batch, view)
     resolved = ResolvedExperiment(
         experiment=experiment,

@@ -10,7 +10,7 @@ from levelfield.analysis import Analysis, Comparison, MethodResult, MetricInfo, 
 from levelfield.analysis.importance import compute_importance, infer_search_space
 from levelfield.core.errors import RunError
 from levelfield.core.space import Choice, Dimension, Space, Value
-from levelfield.reports._results_table import format_hyperparameters
+from levelfield.reports._record_tables import format_hyperparameters
 from levelfield.reports.figures._registry import register
 from levelfield.reports.figures.charts import (
     Array,
