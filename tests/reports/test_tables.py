@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ from levelfield.reports import (
     terminal_table,
     write_report,
 )
-from levelfield.reports._result_notes import validation_gap
+from levelfield.reports._result_notes import interval_exceptions, unjudged_columns, validation_gap
 from levelfield.reports.table import escape_latex
 
 Writer = Callable[..., Path]
@@ -292,6 +293,30 @@ def test_the_page_says_why_validation_and_test_scores_differ(write_experiment: W
     assert validation_gap(near) == ""
     best = analyze(write_experiment("best", means={"contrastive": 0.9, "triplet": 0.9, "untrained": 0.1}))
     assert "fewer classes and images is easier" in validation_gap(best)
+
+
+def test_the_page_says_why_a_column_has_no_intervals(write_experiment: Writer) -> None:
+    analysis, key = analyze(write_experiment()), ("concatenated", "precision_at_1")
+    refused = replace(analysis.judgments[key], refusal="No verdict: about 9% of the searches went badly.")
+    assert unjudged_columns(analysis) == ""
+    assert unjudged_columns(replace(analysis, judgments={key: refused})) == (
+        "No intervals for concatenated P@1: about 9% of the searches went badly."
+    )
+
+
+@pytest.mark.parametrize("verdict", ["undecided", "better", "worse", "equivalent"])
+def test_the_verdict_counts_where_intervals_show_another(write_experiment: Writer, verdict: str) -> None:
+    """Intervals of contrastive and arcface are far apart."""
+    analysis = analyze(write_experiment(means={"contrastive": 0.5, "arcface": 0.4, "untrained": 0.1}))
+    key = (analysis.setting, analysis.metric)
+    found = analysis.judgments[key]
+    pairs = [
+        replace(pair, verdict=verdict) if "untrained" not in (pair.first, pair.second) else pair
+        for pair in found.pairs
+    ]
+    text = interval_exceptions(replace(analysis, judgments={key: replace(found, pairs=tuple(pairs))}))
+    assert ("contrastive and arcface were not told apart" in text) == (verdict == "undecided")
+    assert bool(text) == (verdict == "undecided")
 
 
 def test_an_experiment_without_scores_has_a_page(write_experiment: Writer) -> None:

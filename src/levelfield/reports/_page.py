@@ -32,7 +32,7 @@ from levelfield.reports._record_tables import (
     reranking_table,
     selections_table,
 )
-from levelfield.reports._result_notes import interval_exceptions, result_warnings, validation_gap
+from levelfield.reports._result_notes import interval_exceptions, result_notes, result_warnings
 from levelfield.reports._results_table import (
     caption,
     results_latex,
@@ -108,7 +108,7 @@ def render_report(analysis: Analysis, *, assets: str | None = None, home: str = 
         how_sure=_how_sure(analysis),
         intervals=embed_chart(scores(analysis)) if analysis.means else None,
         problems=found,
-        notes=[*result_warnings(comparison), *filter(None, [validation_gap(analysis)])],
+        notes=[*result_warnings(comparison), *result_notes(analysis)],
         copies=_copies(analysis),
         split=comparison.split,
         caption=" ".join(filter(None, [caption(analysis), interval_exceptions(analysis)])),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from statistics import mean
 
-from levelfield.analysis import Analysis, Comparison
+from levelfield.analysis import SETTINGS, Analysis, Comparison
 from levelfield.records import MetricInfo, SearchLuck
 
 FEW_TRIALS = 20  # with fewer, two searches of one method often differ: docs/statistics.md
@@ -71,6 +71,11 @@ SHOWN_EXCEPTIONS = 2  # more pairs are counted
 GAP = 0.25  # a difference of validation and test scores of this share of the larger one is explained
 
 
+def result_notes(analysis: Analysis) -> list[str]:
+    """Return notes of the page that need verdicts, one or two sentences each."""
+    return [note for note in (unjudged_columns(analysis), validation_gap(analysis)) if note]
+
+
 def validation_gap(analysis: Analysis) -> str:
     """Return why validation and test scores differ, if they differ greatly; else ""."""
     comparison = analysis.comparison
@@ -123,3 +128,18 @@ def interval_exceptions(analysis: Analysis) -> str:
     if len(found) > SHOWN_EXCEPTIONS:
         return f"For {len(found)} of {len(analysis.pairs)} pairs the verdict is different: it counts."
     return f"The verdict counts where it is different: {'; '.join(found)}."
+
+
+def unjudged_columns(analysis: Analysis) -> str:
+    """Return which columns of the table have no intervals, and why; "" if all have."""
+    infos = analysis.comparison.metric_infos
+    reasons = {
+        f"{setting} {infos[metric].label}": judgment.refusal
+        for setting in reversed(SETTINGS)
+        for metric in analysis.comparison.metrics
+        if (judgment := analysis.judgments.get((setting, metric))) is not None and judgment.refusal
+    }
+    if not reasons:
+        return ""
+    why = next(iter(reasons.values())).removeprefix("No verdict: ")
+    return f"No intervals for {', '.join(reasons)}: {why}"
