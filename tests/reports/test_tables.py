@@ -314,7 +314,7 @@ def test_the_verdict_counts_where_intervals_show_another(write_experiment: Write
         else replace(pair, judged=replace(pair.judged, verdict=verdict))
         for pair in analysis.pairs
     ]
-    text = interval_exceptions(replace(analysis, pairs=pairs))
+    text = interval_exceptions(replace(analysis, pairs=tuple(pairs)))
     assert ("contrastive and arcface were not told apart" in text) == (verdict == "undecided")
     assert bool(text) == (verdict == "undecided")
 
