@@ -126,6 +126,8 @@ def test_the_command_prints_and_writes(
     assert run_app(["compare", *roots, "--out", str(tmp_path / "out"), "--against", "best"]) == 0
     out = capsys.readouterr().out
     assert "# cub200: concatenated MAP@R" in out and "Friedman" in out
+    text = (tmp_path / "out" / "comparison.md").read_text()
+    assert text.splitlines()[-1].startswith("**Of 6 pairs of methods, "), "what repeats stands at the end"
     written = {path.name for path in (tmp_path / "out").iterdir()}
     assert written == {
         "comparison.md",

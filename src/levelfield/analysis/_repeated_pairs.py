@@ -33,6 +33,8 @@ class RepeatedPairs:
     def sentences(self) -> list[str]:
         """Counts of pairs, one or two sentences."""
         total = len(self.same) + len(self.opposite) + len(self.some) + self.never
+        if not total:
+            return ["The experiments have fewer than two methods in common."]
         where = "both" if self.experiments == 2 else f"all {self.experiments}"
         found = [
             f"Of {total} pairs of methods, {len(self.same)} were told apart in {where} experiments in the "

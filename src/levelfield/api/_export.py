@@ -196,12 +196,14 @@ def _scores(analysis: Analysis, result: MethodResult, setting: str) -> list[Mode
         if not math.isfinite(interval.mean):  # rho of a collapsed embedding
             continue
         known = interval.n > 1
+        percent = analysis.comparison.metric_infos[metric].unit == "percent"
+        lowest, highest = (0.0, 1.0) if percent else (-math.inf, math.inf)
         scores.append(
             ModelScore(
                 metric=metric,
                 value=interval.mean,
-                low=interval.low if known else None,
-                high=interval.high if known else None,
+                low=max(lowest, interval.low) if known else None,
+                high=min(highest, interval.high) if known else None,
                 measured_on=f"test set, {setting}, mean of {len(result.scores[setting][metric])} reruns",
             )
         )

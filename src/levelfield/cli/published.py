@@ -88,7 +88,7 @@ def tournament(
 
 @app.command("figures")
 def figures(
-    out: Annotated[Path, typer.Option(help="Output directory.")] = Path("published-figures"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Output directory.")] = Path("published-figures"),
     source: Annotated[
         str, typer.Option(help="Source: reality-check or reality-check-later.")
     ] = "reality-check-later",

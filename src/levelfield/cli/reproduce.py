@@ -20,7 +20,10 @@ def reproduce(
     directory: Annotated[Path, typer.Argument(help="Experiment directory.", show_default=False)],
     *,
     out: Annotated[
-        Path | None, typer.Option(help="New directory. Defaults to DIRECTORY-reproduced.", show_default=False)
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="New directory. Defaults to DIRECTORY-reproduced.", show_default=False
+        ),
     ] = None,
     method: Annotated[
         list[str] | None, typer.Option(help="Only this method (repeatable).", show_default=False)

@@ -13,6 +13,7 @@ from levelfield.analysis import (
     compare_with_published,
     conclude_experiment,
     experiment_labels,
+    find_repeated_pairs,
 )
 from levelfield.records import write_text
 from levelfield.reports._published_table import build_published_tables
@@ -22,12 +23,13 @@ from levelfield.reports.table import Emphasis, Table, TableCell, TableEntry, sco
 
 
 def comparison_markdown(experiments: Sequence[Analysis], overall: ExperimentsComparison | None) -> str:
-    """Return tables and sentences of each experiment, then those over all experiments."""
+    """Return tables and sentences of each experiment, then those over all, and last the verdict over all."""
     parts = []
     for name, analysis in zip(experiment_labels(experiments), experiments, strict=True):
         parts += _experiment_lines(name, analysis)
     if overall is not None:
         parts += _overall_lines(overall)
+        parts += [f"**{' '.join(find_repeated_pairs(experiments).sentences)}**"]
     return "\n".join(parts).rstrip() + "\n"
 
 
