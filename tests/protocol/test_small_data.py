@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,11 @@ def test_a_fitted_head_has_no_more_dimensions_than_the_images_span(tiny: dict[st
 
 
 def test_a_plan_says_what_will_be_adapted(tiny: dict[str, Any], tmp_path: Path) -> None:
-    assert "batches hold 4 samples per class" in plan(experiment(tiny, adapt=True), tmp_path / "out").notes[0]
+    found = plan(experiment(tiny, adapt=True), tmp_path / "out")
+    assert "batches hold 4 samples per class" in found.notes[0]
+    assert re.match(
+        r"toy_images, class_disjoint, 2 folds: train \d+ .* test \d+ images of \d+ classes", found.data
+    )
 
 
 @pytest.mark.slow

@@ -48,6 +48,7 @@ def _show(name: str, plan: Plan) -> None:
         table.add_row(m.method, f"{m.trials_done} of {m.trials}", *map(str, counts), duration)
     console = Console(width=None if Console().is_terminal else 120)
     console.print(table)
+    print(f"Data: {plan.data}")
     print(f"Runs: {plan.runs_todo} to do, {plan.runs_done} done; {plan.scorings_todo} reruns to score")
     workers = f"{plan.workers} worker{'s' if plan.workers > 1 else ''}" if plan.workers else "one process"
     print(f"Time: {_format_range(plan.seconds.low, plan.seconds.high)} with {workers}")

@@ -77,6 +77,7 @@ class Plan:
         free: Free bytes on that disk.
         workers: Number of worker processes.
         notes: Adaptations to the data, one sentence each.
+        data: The dataset as it was understood: its split, and the numbers of queries and gallery images.
     """
 
     methods: tuple[MethodPlan, ...]
@@ -91,6 +92,7 @@ class Plan:
     free: int
     workers: int
     notes: tuple[str, ...]
+    data: str = ""
 
     @property
     def runs_done(self) -> int:
@@ -181,6 +183,7 @@ def plan(experiment: Experiment, out: str | Path | None = None) -> Plan:
         free=shutil.disk_usage(_nearest_existing(store.root)).free,
         workers=workers,
         notes=resolved.notes,
+        data=f"{resolved.data.name}, {resolved.split_description}",
     )
 
 

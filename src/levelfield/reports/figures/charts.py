@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 COLORS = (
-    *("#2a6fbb", "#d1495b", "#3a9679", "#e0a030", "#7a5ea8", "#5b6770", "#c06c9a", "#7f8c2f"),
-    *("#00a3c4", "#8c5a2b", "#a3c1e0", "#e59aa4", "#93cbb6", "#c9b3e0", "#f4743b"),
+    *("#2a6fbb", "#d1495b", "#3a9679", "#e0a030", "#7a5ea8", "#00a3c4", "#c06c9a", "#7f8c2f"),
+    *("#5b6770", "#8c5a2b", "#a3c1e0", "#e59aa4", "#93cbb6", "#c9b3e0", "#f4743b"),
 )
 GRAY = -1
 NAMED_COLORS = {"papers": "#7f7f7f", "separated": "#9dc3e6", "concatenated": "#2a6fbb"}
