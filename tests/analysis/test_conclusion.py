@@ -98,8 +98,8 @@ def test_what_did_not_beat_the_baseline_is_not_recommended_first() -> None:
     means = {"pretrained": 0.3, "a": 0.20, "b": 0.199, "c": 0.18}
     assert text(means, 0.01, baseline="pretrained") == (
         "All three are worse than the pretrained features. Of the methods, use a (20.0) or b (19.9): between "
-        "them this test sees no difference. c is worse for sure, 2.0 points of MAP@R behind. This test "
-        "cannot see differences below about 1.0 points of MAP@R."
+        "them this test sees no difference. c is worse for sure, 2.0 points of MAP@R behind. "
+        "Differences below about 1.0 points cannot be seen."
     )
     assert text({"pretrained": 0.3, "a": 0.2}, 0.01, baseline="pretrained") == (
         "a scores 20.0 MAP@R. a is worse than the pretrained features."
@@ -115,7 +115,7 @@ def test_some_tied_and_some_worse() -> None:
     assert text(means, 0.01) == (
         "Use a (20.0) or b (19.9): between them this test sees no difference. "
         "c and d are worse for sure, 2.0 to 3.0 points of MAP@R behind. "
-        "This test cannot see differences below about 1.0 points of MAP@R."
+        "Differences below about 1.0 points cannot be seen."
     )
 
 
@@ -125,7 +125,7 @@ def test_many_tied_are_counted() -> None:
     assert found.text == (
         "Use m0 (20.0) or any of 7 others that were not found worse. x is worse for sure, 10.0 points of "
         "MAP@R behind. 8 of 9 methods beat the pretrained features. x is worse than the pretrained features. "
-        "This test cannot see differences below about 2.0 points of MAP@R."
+        "Differences below about 2.0 points cannot be seen."
     )
     assert found.worse == ("x",) and len(found.beats_baseline) == 8
 
@@ -181,3 +181,11 @@ def test_methods_that_did_not_learn_are_named(write_experiment: Writer, epochs: 
     )
     found = conclude_experiment(analyze(root))
     assert (note in found.sentences) if note else not any("most runs" in line for line in found.sentences)
+
+
+def test_all_methods_that_need_more_training_are_one_word(write_experiment: Writer) -> None:
+    root = write_experiment(
+        means={"contrastive": 0.5, "triplet": 0.5, "untrained": 0.1},
+        epochs={"triplet": [1000, 1000], "contrastive": [1000, 1000]},
+    )
+    assert "All were still improving at the end of most runs." in conclude_experiment(analyze(root)).notes

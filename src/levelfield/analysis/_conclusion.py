@@ -193,7 +193,8 @@ def _seen(facts: Facts) -> list[str]:
     """Return how small a difference between tied methods could be seen, unless the answer says it."""
     if facts.visible is None or not (facts.tied and facts.worse):
         return []
-    return [f"This test cannot see differences below about {facts.shown(facts.visible)}{facts.unit}."]
+    unit = " points" if facts.info.unit == "percent" else facts.unit
+    return [f"Differences below about {facts.shown(facts.visible)}{unit} cannot be seen."]
 
 
 def _recommended(facts: Facts, seconds: Mapping[str, float]) -> str:

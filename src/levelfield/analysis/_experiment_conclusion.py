@@ -66,12 +66,13 @@ def learning_notes(analysis: Analysis) -> list[str]:
         note = learning_note(analysis, result)
         (start if note.startswith("kept") else short).extend([result.method] if note else [])
     found = []
+    count = len(analysis.comparison.trained)
     if start:
         its = "its starting point" if len(start) == 1 else "their starting points"
-        found.append(f"{_list(start)} kept {its} in most runs: training did not help.")
+        found.append(f"{_list(start, of=count)} kept {its} in most runs: training did not help.")
     if short:
         were = "was" if len(short) == 1 else "were"
-        found.append(f"{_list(short)} {were} still improving at the end of most runs.")
+        found.append(f"{_list(short, of=count)} {were} still improving at the end of most runs.")
     return found
 
 
@@ -83,7 +84,9 @@ def trained_once_note(analysis: Analysis) -> list[str]:
     return ["Each method was trained once, so the luck of the seeds is not counted (confirm.reruns: 3)."]
 
 
-def _list(names: list[str]) -> str:
+def _list(names: list[str], *, of: int) -> str:
+    if 1 < len(names) == of:
+        return "All"
     if len(names) > 3:
         return f"{len(names)} methods"
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
