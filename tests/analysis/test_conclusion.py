@@ -132,7 +132,7 @@ def test_many_tied_are_counted() -> None:
 
 def test_the_best_method_is_known_also_if_the_baseline_beats_all(write_experiment: Writer) -> None:
     root = write_experiment(means={"a": 0.3, "b": 0.1, "pretrained": 0.5}, baseline="pretrained")
-    assert lf.compare(root).best == ("a",)
+    assert lf.ExperimentResult(root).best == ("a",)
 
 
 def test_one_method_and_none() -> None:

@@ -79,11 +79,11 @@ def test_copies_of_an_image_leave_no_direction_to_the_seed(
     for seed in (1, 2):
         spec = resolved.run_spec(resolved.methods[0], {}, fold=0, seed=seed)
         embedder = build_embedder(spec, resolved.resources)
-        copies = torch.ones(20, embedder.head.projection.in_features)
-        monkeypatch.setattr(
-            _head_init, "_directions", lambda *_, copies=copies, **__: models.principal_directions(copies)
-        )
-        _head_init.initialize_head(spec, embedder, None, np.arange(20), device="cpu")
-        weights.append(embedder.head.projection.weight.detach().clone())
+        projection: Any = embedder.head.projection
+        copies = models.principal_directions(torch.ones(20, projection.in_features))
+        monkeypatch.setattr(_head_init, "_directions", lambda *_, found=copies, **__: found)
+        inputs: Any = None
+        _head_init.initialize_head(spec, embedder, inputs, np.arange(20), device="cpu")
+        weights.append(projection.weight.detach().clone())
     assert torch.equal(*weights) == same
     assert (resolved.baseline_reruns == 1) == same

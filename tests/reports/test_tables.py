@@ -28,6 +28,7 @@ from levelfield.reports import (
 )
 from levelfield.reports._result_notes import interval_exceptions, unjudged_columns, validation_gap
 from levelfield.reports.table import escape_latex
+from levelfield.stats import PairVerdict
 
 Writer = Callable[..., Path]
 TABLE = Table(
@@ -305,7 +306,9 @@ def test_the_page_says_why_a_column_has_no_intervals(write_experiment: Writer) -
 
 
 @pytest.mark.parametrize("verdict", ["undecided", "better", "worse", "equivalent"])
-def test_the_verdict_counts_where_intervals_show_another(write_experiment: Writer, verdict: str) -> None:
+def test_the_verdict_counts_where_intervals_show_another(
+    write_experiment: Writer, verdict: PairVerdict
+) -> None:
     """Intervals of contrastive and arcface are far apart."""
     analysis = analyze(write_experiment(means={"contrastive": 0.5, "arcface": 0.4, "untrained": 0.1}))
     pairs = [
