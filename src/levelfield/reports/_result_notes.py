@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from statistics import mean
 
 from levelfield.analysis import SETTINGS, Analysis, Comparison
@@ -130,12 +131,12 @@ def interval_exceptions(analysis: Analysis) -> str:
     return f"The verdict counts where it is different: {'; '.join(found)}."
 
 
-def unjudged_columns(analysis: Analysis) -> str:
-    """Return which columns of the table have no intervals, and why; "" if all have."""
+def unjudged_columns(analysis: Analysis, *, settings: Sequence[str] = SETTINGS) -> str:
+    """Return which columns of these settings have no intervals, and why; "" if all have."""
     infos = analysis.comparison.metric_infos
     reasons = {
         f"{setting} {infos[metric].label}": judgment.refusal
-        for setting in reversed(SETTINGS)
+        for setting in reversed(settings)
         for metric in analysis.comparison.metrics
         if (judgment := analysis.judgments.get((setting, metric))) is not None and judgment.refusal
     }

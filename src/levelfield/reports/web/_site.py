@@ -25,6 +25,7 @@ from levelfield.analysis import (
 from levelfield.core.errors import UsageError
 from levelfield.core.files import write_text
 from levelfield.reports import render_report
+from levelfield.reports._result_notes import unjudged_columns
 from levelfield.reports.pages import ASSETS, asset, page_resources
 from levelfield.reports.table import TableCell, score_cell
 from levelfield.reports.web._experiment_states import experiments_below
@@ -185,6 +186,7 @@ class LeaderboardTable:
         rows: A row per method, best mean first.
         registration: Plan that it was run by, and departures from the plan.
         contributed: True if it is in a directory ``contributed``, where archives of others are.
+        unjudged: Columns without intervals, and why; "" if there are none.
     """
 
     analysis: Analysis
@@ -194,6 +196,7 @@ class LeaderboardTable:
     rows: list[LeaderboardRow]
     registration: Registration
     contributed: bool
+    unjudged: str
 
 
 def _by_dataset(
@@ -215,6 +218,7 @@ def _by_dataset(
             own,
             read_registration(analysis.root),
             analysis.root.parent.name == "contributed",
+            unjudged_columns(analysis, settings=("concatenated",)),
         )
         found.setdefault(experiment.dataset.name, []).append(table)
     return dict(sorted(found.items()))
