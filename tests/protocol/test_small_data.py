@@ -127,9 +127,7 @@ def test_a_preset_for_gray_images_says_so_to_photos(tmp_path: Path) -> None:
         for copy in range(3):
             draw_image(tmp_path / f"kind {number}" / f"{copy}.png", 3 * number + copy)
     photos = lf.Experiment.build(name="x", preset="demo", dataset={"name": "folder", "root": str(tmp_path)})
-    with pytest.raises(
-        UsageError, match=r"images have 3 channels, .* takes 1.*`preset: laptop`"
-    ):
+    with pytest.raises(UsageError, match=r"images have 3 channels, .* takes 1.*`preset: laptop`"):
         resolve_experiment(photos)
     trunk = {"name": "conv4", "in_channels": 3}
     assert resolve_experiment(photos.model_copy(update={"trunk": TrunkSpec(**trunk)})).num_folds == 2
