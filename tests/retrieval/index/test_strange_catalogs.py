@@ -51,14 +51,24 @@ def execute(index: Path, script: str) -> None:
         "begin;" + "".join(f"create table t{n} (x);" for n in range(150)) + f"commit; {RENAMED} {VIEW}",
         "create trigger t after update on items begin delete from items; end",
         "create virtual table f using fts5(x)",
+        "create virtual table f using fts5(x); pragma writable_schema = on; "
+        "update sqlite_master set sql = replace(sql, 'CREATE VIRTUAL', 'create/**/virtual') where name = 'f'",
         f"alter table items add column more integer generated always as ({HEAVY})",
     ],
-    ids=["view", "view behind many tables", "trigger", "virtual", "computed"],
+    ids=["view", "view behind many tables", "trigger", "virtual", "hidden virtual", "computed"],
 )
 def test_a_catalog_that_computes_is_refused(index: Path, script: str) -> None:
     """Before, a view without an end kept every search waiting."""
     execute(index, script)
     with pytest.raises(RunError, match="views, triggers or computed columns"):
+        Searcher(index)
+
+
+def test_few_rows_cannot_claim_vectors_without_end(index: Path) -> None:
+    execute(index, "update items set row = 1000000000 where row = 3")
+    with (index / "vectors-00000.f32").open("r+b") as file:
+        file.truncate(1 << 40)  # a file of holes
+    with pytest.raises(RunError, match=r"damaged .6 of 1000000001 rows"):
         Searcher(index)
 
 

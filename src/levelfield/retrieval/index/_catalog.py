@@ -94,6 +94,17 @@ class Catalog:
             raise RunError(f"{self.path} is damaged (row {last}); delete the index and create it again")
         return last
 
+    def check_rows(self) -> None:
+        """Raise RunError if rows are missing: few rows could then claim vectors without end.
+
+        Removed images keep their row.
+        """
+        last, count = self._fetch_one("select coalesce(max(row) + 1, 0), count(*) from items")
+        if last != count:
+            raise RunError(
+                f"{self.path} is damaged ({count} of {last} rows); delete the index and create it again"
+            )
+
     def removed(self) -> npt.NDArray[np.int64]:
         """Return the removed rows in ascending order."""
         with self._errors():

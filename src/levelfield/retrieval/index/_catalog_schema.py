@@ -35,7 +35,7 @@ def check_plain(database: sqlite3.Connection, path: Path) -> None:
     """Raise RunError for views, triggers and computed columns: reading one may never end."""
     odd = (
         "select 1 from sqlite_master "
-        "where type not in ('table', 'index') or sql like 'create virtual%' limit 1"
+        "where type not in ('table', 'index') or type = 'table' and coalesce(rootpage, 0) = 0 limit 1"
     )
     computed = "select 1 from pragma_table_xinfo(?) where hidden <> 0 limit 1"
     found = [database.execute(odd), *(database.execute(computed, (t,)) for t in ("items", "metadata"))]

@@ -54,6 +54,7 @@ class LocalIndex:
         if not write and not (directory / CATALOG).is_file():
             raise RunError(f"{directory} has no {CATALOG}; run the same index command again")
         self._catalog = Catalog(directory, write=write)
+        self._catalog.check_rows()
         self._version: tuple[int, ...] = ()
         self._approximate: ApproximateIndex | None = None
         self.refresh()
