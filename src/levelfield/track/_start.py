@@ -85,8 +85,7 @@ class _TrackerProcess:
         poll: float,
         timeout: float,
     ) -> None:
-        self._root, self._spec = root, spec
-        self._report = lambda text: report(mask_password(text))  # an option may be an address with a password
+        self._root, self._spec, self._print = root, spec, report
         path = os.pathsep.join(entry for entry in sys.path if entry)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "levelfield.track._worker"],
@@ -116,6 +115,10 @@ class _TrackerProcess:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             self._report(line.rstrip("\n"))
+
+    def _report(self, text: str) -> None:
+        """Pass a message on; an option in it may be an address with a password."""
+        self._print(mask_password(text))
 
     def signal_end(self) -> None:
         """Signal that no more records come."""
