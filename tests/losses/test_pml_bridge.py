@@ -148,6 +148,9 @@ def test_a_random_loss_resumes_from_its_state():
     [
         ("pml:CircelLoss", {}, 'no CircelLoss among its losses; did you mean "CircleLoss"'),
         ("pml:GenericPairLoss", {}, "is a base class"),
+        ("pml:MultipleLosses", {}, "write sum:ONE"),
+        ("pml:CrossBatchMemory", {}, "set memory.capacity"),
+        ("pml:SelfSupervisedLoss", {}, "levelfield.losses.SelfSupervised"),
         ("pml:CircleLoss", {"gama": 1}, 'has no parameter "gama"; did you mean "gamma"'),
         ("pml:RankedListLoss", {}, "needs a value for margin and Tn"),
         ("pml:CircleLoss", {"distance": "LpDistance"}, "pml:CircleLoss rejects the options"),

@@ -63,6 +63,10 @@ def test_the_divisor_reducer_works_where_there_is_a_divisor() -> None:
     [
         ({"reducer": {"name": "MultipleReducers", "reducers": ["MeanReducer"]}}, "a reducer for each part"),
         ({"reducer": {"name": "ClassWeightedReducer", "weights": [1, 2]}}, "has 2 weights, .* a class 3"),
+        ({"reducer": ["MeanReducer"]}, "give one name of pytorch-metric-learning's reducers, such as"),
+        ({"distance": ["LpDistance"]}, "give one name of pytorch-metric-learning's distances, such as"),
+        ({"distance": {"nam": "LpDistance"}}, "or {name: LpDistance, power: 2}"),
+        ({"reducer": "DoNothingReducer"}, "returns no number with its reducer; choose another"),
         ({"distance": {"name": "LpDistance", "power": "x"}}, "power of LpDistance is 'x'; give a number"),
     ],
 )

@@ -27,6 +27,8 @@ DATASETS = {preset: BENCHMARKS for preset in preset_names()} | {
     "deep-dive-cv": ("cub200",),
     "deep-dive-fixed": ("cub200",),
 }
+# Each layout is run to the end with at least one preset; the other presets take their first dataset.
+RUN = {"deep-dive": "sop", "dinov2-retrieval": "inshop", "laptop-tail": "cars196"}
 CASES = [(preset, dataset) for preset, datasets in DATASETS.items() for dataset in datasets]
 
 
@@ -120,9 +122,28 @@ def test_a_preset_resolves_for_each_dataset_of_its_paper(preset: str, dataset: s
     assert len(resolved.methods) == len(Experiment.build(name="x", preset=preset).methods)
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder with all 200 classes of CUB, with four images of 8 x 8 each."""
+    root = tmp_path_factory.mktemp("whole")
+    with pytest.MonkeyPatch.context() as patch:
+        draw = layouts.draw_image
+        patch.setattr(layouts, "draw_image", lambda file, seed: draw(file, seed, (8, 8)))
+        layouts.cub200(root, classes=200, images=4)
+    return root
+
+
+@pytest.mark.parametrize("preset", [name for name, found in DATASETS.items() if "cub200" in found])
+def test_a_preset_resolves_with_its_own_network_and_batches(preset: str, whole: Path) -> None:
+    """The weights are random, because those of some networks cannot be had without a download."""
+    cub = {"name": "cub200", "root": str(whole)}
+    experiment = Experiment.build(name="x", preset=preset, dataset=cub, trunk={"weights": "none"})
+    assert len(resolve_experiment(experiment).methods) == len(experiment.methods)
+
+
 @pytest.mark.parametrize("preset", preset_names())
 def test_a_preset_runs_to_its_end(preset: str, data: Path, tmp_path: Path) -> None:
-    experiment = tiny(preset, DATASETS[preset][0], data)
+    experiment = tiny(preset, RUN.get(preset, DATASETS[preset][0]), data)
     root = lf.run(experiment, tmp_path / "out").path
     comparison = read_comparison(root)
     assert [result.method for result in comparison.trained] == [m.name for m in experiment.methods]
@@ -134,5 +155,7 @@ def test_a_preset_runs_to_its_end(preset: str, data: Path, tmp_path: Path) -> No
     assert all(method.name in page for method in experiment.methods)
 
 
-def test_every_preset_has_datasets() -> None:
+def test_every_preset_has_datasets_and_every_layout_is_run() -> None:
     assert sorted(DATASETS) == sorted(preset_names())
+    ran = {RUN.get(preset, datasets[0]) for preset, datasets in DATASETS.items()}
+    assert ran == {dataset for datasets in DATASETS.values() for dataset in datasets}

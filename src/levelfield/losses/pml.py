@@ -24,7 +24,12 @@ from levelfield.miners.pml_bridge import (
     to_pml,
 )
 
-REFUSED = {"GenericPairLoss": "is a base class"}
+REFUSED = {
+    "GenericPairLoss": "is a base class; choose a loss that is derived from it",
+    "MultipleLosses": "has another form here; write sum:ONE+TWO with the names of the losses",
+    "CrossBatchMemory": "is a memory around a loss; set memory.capacity of the method instead",
+    "SelfSupervisedLoss": "wraps a loss; use levelfield.losses.SelfSupervised in your own loop",
+}
 OF_VIEWS = {"VICRegLoss"}  # takes two views of each sample; here, two samples of each class
 SIZE_NAMES = {"P2SGradLoss": "descriptors_dim", "ManifoldLoss": "l"}
 CLASS_NAMES = {"ManifoldLoss": "K"}  # a proxy for each class; there, for each of K random groups
@@ -62,8 +67,12 @@ class PMLLoss(nn.Module):
         self.calls += 1
         vectors = embeddings.to(torch.promote_types(embeddings.dtype, torch.float32))
         with isolate_global_rng(number, vectors.device), torch.autocast(vectors.device.type, enabled=False):
-            value: Tensor = self._call(vectors, labels, tuples)
-        return value.squeeze()  # ManifoldLoss returns a vector of one number
+            value: Any = self._call(vectors, labels, tuples)
+        if not isinstance(value, Tensor):
+            raise UsageError(
+                f"pml:{type(self.loss).__name__} returns no number with its reducer; choose another reducer"
+            )
+        return torch.squeeze(value)  # ManifoldLoss returns a vector of one number
 
     def _call(self, vectors: Tensor, labels: Tensor, tuples: MinedTuples | None) -> Tensor:
         value: Tensor

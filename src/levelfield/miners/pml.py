@@ -19,7 +19,11 @@ from levelfield.miners.pml_bridge import (
     make_factory,
 )
 
-REFUSED = {"EmbeddingsAlreadyPackagedAsTriplets": "expects batches that are triplets already"}
+REFUSED = {
+    "EmbeddingsAlreadyPackagedAsTriplets": (
+        "expects batches that are triplets already; use levelfield.samplers.GivenTriplets in your own loop"
+    )
+}
 
 
 class PMLMiner(RandomizedMiner):

@@ -41,7 +41,7 @@ def find_class(kind: str, name: str, *, base: str, refused: Mapping[str, str]) -
         kind: "losses" or "miners".
         name: Name of the class.
         base: Name of its base class.
-        refused: Classes that do not work with levelfield, each with the reason.
+        refused: Classes that do not work with levelfield, each with the reason and the remedy.
     """
     source = import_pml_module(kind)
     root = getattr(source, base)
@@ -51,7 +51,7 @@ def find_class(kind: str, name: str, *, base: str, refused: Mapping[str, str]) -
         if inspect.isclass(value) and issubclass(value, root) and value is not root
     }
     if name in refused:
-        raise UsageError(f"pml:{name} {refused[name]}; choose another of pytorch-metric-learning's {kind}")
+        raise UsageError(f"pml:{name} {refused[name]}")
     if name not in classes:
         known = classes.keys() - refused.keys()
         raise UsageError(f"pytorch-metric-learning has no {name} among its {kind}{did_you_mean(name, known)}")
@@ -117,9 +117,16 @@ def create_parts(options: Mapping[str, Any]) -> dict[str, Any]:
 def _create_part(key: str, value: Any) -> Any:
     if isinstance(value, str):
         value = {"name": value}
-    if not isinstance(value, Mapping):
-        return value
     kind = PARTS[key]
+    if value is None or isinstance(value, torch.nn.Module):
+        return value
+    if not isinstance(value, Mapping) or "name" not in value:
+        example = {"distance": "LpDistance", "reducer": "ThresholdReducer"}.get(key, "LpRegularizer")
+        option = {"distance": "power: 2", "reducer": "low: 0.1"}.get(key, "power: 2")
+        raise UsageError(
+            f"{key} is {value!r}; give one name of pytorch-metric-learning's {kind}, such as {example}, or "
+            f"{{name: {example}, {option}}}"
+        )
     source = import_pml_module(kind)
     options = dict(value)
     name = options.pop("name", None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -25,7 +24,7 @@ from levelfield.train._setup import Resources, build_embedder, create_inputs, lo
 CLASSES, SAMPLES, SIZE = 8, 4, 32
 LENGTH = 12.0  # of embeddings for losses whose input has a length
 VALUE_TOLERANCE, GRADIENT_TOLERANCE = 1e-4, 1e-3  # relative; float32 sums in another order
-BATCHES = 20
+BATCHES, WARM_UP = 20, 4  # loaders start during the first ones
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,8 @@ class DeviceComparison:
     Attributes:
         name: Registered name.
         value_error: Difference of the values, relative to the value; for a miner, the share of other tuples.
-        gradient_error: Largest difference of the gradients, relative to the largest gradient.
+        gradient_error: Largest difference of the gradients of embeddings or parameters, relative to the
+            largest gradient of these.
         problem: The error that was raised; empty if none.
     """
 
@@ -55,19 +55,19 @@ def compare_losses(device: str) -> Iterator[DeviceComparison]:
     """Yield every loss of this package, at its defaults, on one batch."""
     for name in _own_names(losses.registry):
         try:
-            here, there = _loss_and_gradient(name, "cpu"), _loss_and_gradient(name, device)
+            here, there = _loss_and_gradients(name, "cpu"), _loss_and_gradients(name, device)
         except Exception as error:  # any error of a kernel is a result of this check
             yield DeviceComparison(name, problem=f"{type(error).__name__}: {error}"[:200])
             continue
-        if not all(map(math.isfinite, (float(there[0]), float(there[1].abs().max())))):
+        if not all(bool(torch.isfinite(part).all()) for part in (there[0], *there[1])):
             yield DeviceComparison(name, problem="the loss or its gradient is not finite")
             continue
-        largest = float(here[1].abs().max())
-        yield DeviceComparison(
-            name,
-            abs(float(here[0] - there[0])) / max(abs(float(here[0])), 1e-3),
-            float((here[1] - there[1]).abs().max()) / max(largest, 1e-6),
-        )
+        errors = [
+            float((one - other).abs().max()) / max(float(one.abs().max()), 1e-6)
+            for one, other in zip(here[1], there[1], strict=True)
+        ]
+        value_error = abs(float(here[0] - there[0])) / max(abs(float(here[0])), 1e-3)
+        yield DeviceComparison(name, value_error, max(errors))
 
 
 def compare_miners(device: str) -> Iterator[DeviceComparison]:
@@ -113,9 +113,11 @@ def measure_inputs(spec: RunSpec, resources: Resources, *, step: float) -> tuple
     plan = [rows[(size * k) % (len(rows) - size + 1) :][:size] for k in range(BATCHES)]
     inputs = create_inputs(view.dataset, spec, resources, train=True)
     start = time.monotonic()
-    for batch in inputs.train(plan, _stream(spec)):
+    for number, batch in enumerate(inputs.train(plan, _stream(spec))):
         batch.to(resources.device)
-    seconds = (time.monotonic() - start) / BATCHES
+        if number + 1 == WARM_UP:
+            start = time.monotonic()
+    seconds = (time.monotonic() - start) / (BATCHES - WARM_UP)
     return size / seconds, max(0.0, seconds - step) / max(seconds, step)
 
 
@@ -166,7 +168,8 @@ def _batch(device: str) -> tuple[Tensor, Tensor]:
     return torch.nn.functional.normalize(vectors).to(device), labels.to(device)
 
 
-def _loss_and_gradient(name: str, device: str) -> tuple[Tensor, Tensor]:
+def _loss_and_gradients(name: str, device: str) -> tuple[Tensor, list[Tensor]]:
+    """Return the value, and the gradients of the embeddings and of the loss's parameters."""
     given = {"num_classes": CLASSES, "embedding_size": SIZE, "seed": 0}
     known = losses.registry[name].parameters
     loss = losses.create(name, **{key: value for key, value in given.items() if key in known}).to(device)
@@ -175,8 +178,9 @@ def _loss_and_gradient(name: str, device: str) -> tuple[Tensor, Tensor]:
         vectors = LENGTH * vectors
     vectors.requires_grad_()
     value = loss(vectors, labels)
-    (gradient,) = torch.autograd.grad(value, vectors)
-    return value.detach().cpu(), gradient.cpu()
+    wanted = [vectors, *loss.parameters()]
+    gradients = torch.autograd.grad(value, wanted, allow_unused=True)
+    return value.detach().cpu(), [slope.cpu() for slope in gradients if slope is not None]
 
 
 def _mined(name: str, device: str) -> set[tuple[int, ...]]:
