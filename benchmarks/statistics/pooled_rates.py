@@ -4,7 +4,8 @@
     python benchmarks/statistics/pooled_rates.py --table
 
 Each experiment is simulated like the record of Cars196 in results/ (error_rates.py), in percentage points.
-A method's luck on a dataset is normal; "unequal" gives methods luck of different size (width 0.7).
+A method's luck on a dataset is normal; "unequal" gives methods luck of different size (width 0.7), "one"
+gives the last method ten times the luck of the others.
 "Found": one method is better by 2 points in general.
 """
 
@@ -26,7 +27,7 @@ CELLS = [
     for methods in (22, 6, 3)
     for datasets in (2, 3, 5)
     for luck, width in ((0.0, 0.0), (0.5, 0.0), (0.5, 0.7))
-]
+] + [(methods, datasets, 0.5, "one") for methods in (3, 22) for datasets in (2, 3)]
 
 
 def simulate(cell, generator, number):
@@ -35,7 +36,10 @@ def simulate(cell, generator, number):
         methods=methods, searches=3, reruns=4, classes=98, class_sd=0.72, residual_sd=1.13,
         rerun_sd=0.059, rerun_width=0.52, shared=0.2, search_sd=0.18, search_width=0.46,
     )  # fmt: skip
-    sizes = luck * np.exp(width * generator.standard_normal(methods))
+    if width == "one":
+        sizes = np.append(np.full(methods - 1, luck), 10 * luck)
+    else:
+        sizes = luck * np.exp(width * generator.standard_normal(methods))
     found = {}
     for key, gain in (("alarms", 0.0), ("found", 2.0)):
         gains = np.eye(methods)[0] * gain
@@ -70,7 +74,8 @@ def table(args):
     for name, n in json.loads(args.results.read_text()).items():
         methods, datasets, luck, width = name.split()
         if n["sims"]:
-            luck = "none" if luck == "0.0" else f"{luck} points" + (", unequal" if width != "0.0" else "")
+            unequal = {"0.0": "", "one": ", one 10 times"}.get(width, ", unequal")
+            luck = "none" if luck == "0.0" else f"{luck} points{unequal}"
             rates = " | ".join(f"{100 * n[key] / n['sims']:.1f}%" for key in ("alarms", "found"))
             print(f"| {methods} | {datasets} | {luck} | {rates} | {n['sims']} |")
 

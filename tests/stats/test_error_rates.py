@@ -47,6 +47,7 @@ def test_the_readme_says_how_sure(null: dict[str, dict[str, Any]]) -> None:
     [
         ["error_rates.py", "--before", str(SCRIPTS / "error_rates_before.json")],
         ["pooled_rates.py"],
+        ["other_worlds.py"],
     ],
     ids=lambda arguments: arguments[0],
 )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.oracles.score_worlds import class_means, likely
 
+from benchmarks.statistics.error_rates import HERE, cells
 from levelfield.core.errors import UsageError
 from levelfield.stats import (
     VarianceComponents,
+    World,
     cheapest_budget,
     detectable_difference,
     judge,
@@ -65,6 +68,32 @@ def test_the_planned_power_is_had():
         values[0] += gap
         hits += judge(table_of(values), draws=500, seed=trial).pair("0", "1").verdict == "better"
     assert likely(0.75, trials)[0] <= hits <= likely(0.85, trials)[1]
+
+
+def test_the_planned_intervals_are_those_of_simulated_records():
+    """In worlds with methods of moderately unequal luck; 2 to 30 methods, 2 to 20 replicates."""
+    simulated = json.loads((HERE / "error_rates.json").read_text())["null"]
+    compared = 0
+    for name, world in cells(World).items():
+        plain = not (world.heavy or world.bad or world.wild > 1)
+        if not plain or world.search_width > 0.5:
+            continue
+
+        def typical(sd, width):
+            return 2 * sd**2 * np.exp(2 * width**2)
+
+        parts = VarianceComponents(
+            classes=typical(world.class_sd, world.class_width),
+            seeds=typical(world.rerun_sd, world.rerun_width) * (1 - world.shared),
+            search=typical(world.search_sd, world.search_width) if world.searches > 1 else None,
+            residual=2 * world.residual_sd**2,
+        )
+        budget = {"classes": world.classes, "reruns": world.reruns, "repeats": world.searches}
+        planned = detectable_difference(parts, methods=world.methods, power=0.5, **budget)
+        half = simulated[name]["half"] / simulated[name]["judged"]
+        assert 0.9 < half / planned < 1.05, name
+        compared += 1
+    assert compared > 10
 
 
 def test_more_budget_tells_more_and_more_methods_tell_less():

@@ -39,7 +39,7 @@ class ExperimentsComparison:
 
     @property
     def sentences(self) -> list[str]:
-        """Repeated findings, pairs that differ in general, and the ranking, one sentence each."""
+        """Repeated findings, pairs that differ in general or in rank, and the ranking, one sentence each."""
         return [*self._general(), *self._ranking()]
 
     def _general(self) -> list[str]:
@@ -71,11 +71,9 @@ class ExperimentsComparison:
             f"{test.critical_difference:.2f} are not distinguishable."
         ]
         for (first, second), p_value in test.p_values.items():
-            ranks = f"mean ranks {test.mean_ranks[first]:.2f} and {test.mean_ranks[second]:.2f}"
             if significant and p_value < test.alpha:
+                ranks = f"mean ranks {test.mean_ranks[first]:.2f} and {test.mean_ranks[second]:.2f}"
                 lines.append(f"{first} is better than {second} ({ranks}, p = {p_value:.3f}).")
-            else:
-                lines.append(f"{first} and {second} are not distinguishable ({ranks}, p = {p_value:.3f}).")
         return lines
 
 
