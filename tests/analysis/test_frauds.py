@@ -221,7 +221,7 @@ def call_a_trial_pruned(directory: Path) -> None:
 
 def empty_a_trial(directory: Path) -> None:
     lost = 1 - (read_selection(selection_of(directory, "triplet")).trial or 0)
-    empty = {"score": None, "reason": "no memory", "runs": [], "fold_scores": []}
+    empty: dict[str, Any] = {"score": None, "reason": "no memory", "runs": [], "fold_scores": []}
     edit(trial_file(directory, lost), lambda trial: trial.update(empty))
     reseal(directory)
 

@@ -64,5 +64,7 @@ def find_unshown(root: str | Path) -> list[str]:
 def _named_runs(comparison: Comparison) -> Iterator[str]:
     for result in comparison.results:
         for repeat in result.repeats:
-            for each in (*repeat.trials, *repeat.reruns.values()):
-                yield from each.runs
+            for trial in repeat.trials:
+                yield from trial.runs
+            for rerun in repeat.reruns.values():
+                yield from rerun.runs

@@ -270,7 +270,7 @@ def plan_budgets(
         >>> [(plan.classes, plan.repeats, plan.trials, plan.reruns) for plan in plans]
         [(800, 12, 10, 3), (400, 15, 10, 2), (200, 24, 10, 2)]
     """
-    found = []
+    found: list[Budget] = []
     for multiple in MORE_CLASSES:
         plans = []
         for trials, luck in search_luck.items():
