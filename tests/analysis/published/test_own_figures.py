@@ -71,6 +71,8 @@ def test_two_experiments_on_one_dataset_are_refused(tmp_path: Path) -> None:
         own_charts(analyses)
     with pytest.raises(UsageError, match="has no precision_at_1; add it to `metrics`"):
         own_charts([analyze(written(tmp_path / "other", metrics=("map_at_r",)))])
+    recall = analyze(written(tmp_path / "recall", metrics=("map_at_r", "recall_at_1"), means=MEANS))
+    assert "improvement-over-triplet" in own_charts([recall])  # the same number as precision_at_1
 
 
 def test_a_baseline_that_scores_nothing_has_no_improvement_over_it() -> None:

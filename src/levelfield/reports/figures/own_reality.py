@@ -24,14 +24,17 @@ from levelfield.reports.figures.published import (
 )
 
 BASELINES = ("contrastive", "triplet")
+SAME_NUMBER = {"precision_at_1": "recall_at_1"}  # one neighbor: both are the share of queries that it fits
 
 
 def own_points(analysis: Analysis, *, setting: str, metric: str = "precision_at_1") -> list[PublishedPoint]:
     """Return the means (%) of an experiment's trained methods, oldest first; year 0 if it is not known."""
-    info = analysis.comparison.metric_infos.get(metric)
+    infos = analysis.comparison.metric_infos
+    asked, metric = metric, metric if metric in infos else SAME_NUMBER.get(metric, metric)
+    info = infos.get(metric)
     if info is None:
         raise UsageError(
-            f"{analysis.root} has no {metric}; add it to `metrics` of its experiment file and run it again"
+            f"{analysis.root} has no {asked}; add it to `metrics` of its experiment file and run it again"
         )
     found = []
     for result in analysis.comparison.trained:
