@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.helpers.made_experiments import written
@@ -71,7 +72,9 @@ def test_two_experiments_on_one_dataset_are_refused(tmp_path: Path) -> None:
         own_charts(analyses)
     with pytest.raises(UsageError, match="has no precision_at_1; add it to `metrics`"):
         own_charts([analyze(written(tmp_path / "other", metrics=("map_at_r",)))])
-    recall = analyze(written(tmp_path / "recall", metrics=("map_at_r", "recall_at_1"), means=MEANS))
+    info = {"name": "recall_at_1", "label": "R@1", "unit": "percent", "higher_is_better": True}
+    options: dict[str, Any] = {"metrics": ("recall_at_1",), "metric_infos": [info], "means": MEANS}
+    recall = analyze(written(tmp_path / "recall", **options))
     assert "improvement-over-triplet" in own_charts([recall])  # the same number as precision_at_1
 
 
