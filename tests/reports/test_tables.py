@@ -18,6 +18,7 @@ from levelfield.reports import (
     TableCell,
     TableColumn,
     TableRow,
+    means_table,
     pairs_table,
     render_report,
     results_lines,
@@ -317,9 +318,11 @@ def test_the_verdict_counts_where_intervals_show_another(
         else replace(pair, judged=replace(pair.judged, verdict=verdict))
         for pair in analysis.pairs
     ]
-    text = interval_exceptions(replace(analysis, pairs=tuple(pairs)))
+    analysis = replace(analysis, pairs=tuple(pairs))
+    text = interval_exceptions(analysis)
     assert ("contrastive and arcface were not told apart" in text) == (verdict == "undecided")
     assert bool(text) == (verdict == "undecided")
+    assert means_table(analysis).notes == ((text,) if text else ())
 
 
 def test_an_experiment_without_scores_has_a_page(write_experiment: Writer) -> None:

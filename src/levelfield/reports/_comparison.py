@@ -17,6 +17,7 @@ from levelfield.analysis import (
 )
 from levelfield.records import write_text
 from levelfield.reports._published_table import build_published_tables
+from levelfield.reports._result_notes import interval_exceptions
 from levelfield.reports._results_table import LEAKY
 from levelfield.reports.figures.rank_diagram import critical_difference_diagram
 from levelfield.reports.table import Emphasis, Table, TableCell, TableEntry, score_cell
@@ -66,7 +67,8 @@ def means_table(analysis: Analysis) -> Table:
         emphasis: Emphasis = "best" if method == best else "alike" if method in leaders else ""
         reruns = len(results[method].scores[analysis.setting][analysis.metric])
         rows.append([method, score_cell(interval, analysis.metric_info, emphasis), reruns])
-    return Table.from_rows(["method", "mean", "reruns"], rows)
+    exceptions = interval_exceptions(analysis)
+    return Table.from_rows(["method", "mean", "reruns"], rows, notes=(exceptions,) if exceptions else ())
 
 
 def pairs_table(analysis: Analysis) -> Table:
