@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import tarfile
@@ -71,6 +72,34 @@ def test_a_hostile_tar_is_refused_and_leaves_nothing(
     with pytest.raises(ArchiveError, match=message):
         unpack(archive, tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == [] and not (tmp_path / "evil.txt").exists()
+
+
+@pytest.mark.parametrize("kind", ["name", "folders", "deep", "end"])
+def test_a_small_tar_does_not_fill_the_memory_or_the_disk(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_archive, "MIN_BUDGET", 1 << 20)
+    content = io.BytesIO()
+    if kind == "name":  # a header whose name has megabytes, all of which would be read at once
+        info = entry("a", tarfile.GNUTYPE_LONGNAME)
+        info.size = 4 << 20
+        content.write(info.tobuf(tarfile.GNU_FORMAT) + b"a" * info.size)
+    elif kind == "folders":
+        content.write(entry("a", tarfile.DIRTYPE).tobuf() * 3000)
+    elif kind == "deep":  # one file, and many folders
+        for number in range(100):
+            content.write(entry(f"{number}" + "/a" * 45).tobuf())
+    content.write(bytes(1024 if kind != "end" else 4 << 20))
+    archive = tmp_path / "x.tgz"
+    archive.write_bytes(gzip.compress(content.getvalue()))
+    with pytest.raises(ArchiveError, match="as archive bombs do"):
+        unpack(archive, tmp_path / "out")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
+def test_the_kind_of_a_tar_is_found_by_its_content(mode: str, tmp_path: Path) -> None:
+    assert len(unpack(tar(tmp_path / "x.tar", *GOOD, mode=mode), tmp_path / "out")) == 2
 
 
 def test_a_hostile_zip_is_refused(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from tests.oracles import metrics as oracle
 
 from levelfield.core.errors import UsageError
 from levelfield.data import Dataset, from_arrays, load
+from levelfield.data.datasets import _plain_pickle
 from levelfield.data.datasets._plain_pickle import read_plain_pickle
 from levelfield.data.views import split_dataset
 from levelfield.retrieval.rerank import RetrievalSet, compare_rerankers
@@ -130,6 +131,25 @@ def test_other_pickles_end_in_one_line(tmp_path: Path, content: bytes) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_a_short_pickle_does_not_make_the_same_text_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_plain_pickle, "MAX_BYTES", 1 << 20)
+    encode, text = b"c_codecs\nencode\nq\x01", b"X\x10\x27\x00\x00" + b"a" * 10_000
+    file = tmp_path / "a.pkl"
+    file.write_bytes(b"\x80\x02(" + encode + text + b"\x85q\x02" + b"h\x01h\x02R" * 200 + b"l.")
+    with pytest.raises(UsageError, match="it makes more than 1 MB"):
+        read_plain_pickle(file)
+
+
+def test_an_empty_array_has_no_billion_rows(tmp_path: Path) -> None:
+    file = tmp_path / "a.pkl"
+    content = pickle.dumps(np.zeros((1, 0)), protocol=4)
+    assert content.count(b"K\x01K\x00\x86") == 1
+    file.write_bytes(content.replace(b"K\x01K\x00\x86", b"J\x00\xca\x9a\x3bK\x00\x86"))
+    assert list(read_plain_pickle(file)) == []
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -138,6 +158,12 @@ def test_other_pickles_end_in_one_line(tmp_path: Path, content: bytes) -> None:
         (lambda c: c["gnd"][0].pop("bbx"), "has no easy, hard, junk and bbx"),
         (lambda c: c["gnd"][0].update(bbx=[1, 2]), "it must be four numbers"),
         (lambda c: c["gnd"][0].update(easy=[99]), "lists image 99 of 12"),
+        (lambda c: c["gnd"][0].update(easy=["x"]), "lists image x of 12"),
+        (lambda c: c["gnd"][0].update(easy=[float("nan"), 1]), "lists image nan of 12"),
+        (lambda c: c["gnd"][0].update(easy=[0] * 2_000_001), "lists more than 2,000,000 images"),
+        (lambda c: c["gnd"][0].update(bbx=[0] * 1000), "a list of 1,000 entries"),
+        (lambda c: c.update(qimlist=["a"] * 100_001), "a list of 100,001 entries"),
+        (lambda c: c["imlist"].__setitem__(0, "a" * 251), "which is not a file name"),
         (lambda c: c["gnd"][0].update(easy=[3]), "as relevant and as ignored"),
         (lambda c: c["gnd"][0].update(easy="abc"), "holds a str in place of a list"),
         (lambda c: c["imlist"].__setitem__(0, "../../secret"), "which is not a file name"),

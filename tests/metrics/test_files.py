@@ -170,3 +170,55 @@ def test_number_types_that_numpy_or_torch_lack(tmp_path):
         assert np.array_equal(found.embeddings.astype(np.float32), rows.float().numpy())
     np.savez(tmp_path / "rows.npz", embeddings=ROWS.astype(np.longdouble), labels=LABELS)
     assert read_embeddings(tmp_path / "rows.npz").embeddings.dtype == np.float64
+
+
+def bomb(folder, kind):
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    count = 500
+    if kind == "rows":
+        table = arrow.table({"x": np.ones(400_000)})
+    elif kind == "lists":
+        table = arrow.table({"embedding": [np.ones(5000)] * 100})
+    else:
+        table = arrow.table({"path": ["a" * 5000] * count, "x": np.arange(count) + 1.0})
+    parquet.write_table(table, folder / "x.parquet", compression="zstd")
+    return folder / "x.parquet"
+
+
+@pytest.mark.parametrize("kind", ["rows", "lists", "text"])
+def test_a_small_parquet_file_does_not_fill_the_memory(tmp_path, kind, monkeypatch):
+    pytest.importorskip("pyarrow")
+    from levelfield.metrics import _parquet
+
+    monkeypatch.setattr(_parquet, "MOST_UNPACKED", 1 << 20)
+    monkeypatch.setattr(_parquet, "MOST_RATIO", 2)
+    with pytest.raises(UsageError, match="unpacks to .* save it without compression"):
+        read_embeddings(bomb(tmp_path, kind))
+
+
+def test_damaged_parquet_is_one_line(tmp_path):
+    file = write(tmp_path, "parquet")
+    whole = file.read_bytes()
+    for place in range(4, len(whole), 97):
+        file.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        try:
+            read_embeddings(file, labels=None)
+        except UsageError as error:
+            assert "\n" not in str(error)
+
+
+def test_parquet_with_lists_texts_and_names(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    file = tmp_path / "rows.parquet"
+    fixed = arrow.FixedSizeListArray.from_arrays(arrow.array(ROWS.ravel()), 6)
+    for column in (list(map(list, ROWS)), fixed):
+        names = [f"{number}.png" for number in range(40)]
+        table = arrow.table({"embedding": column, "class": [f"c{n}" for n in LABELS], "path": names})
+        parquet.write_table(table, file, row_group_size=7)
+        found = read_embeddings(file)
+        np.testing.assert_allclose(found.embeddings, ROWS, rtol=1e-6)
+        assert found.labels.tolist() == [f"c{n}" for n in LABELS] and found.ids.tolist() == names

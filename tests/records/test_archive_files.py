@@ -126,6 +126,13 @@ def test_a_file_that_unpacks_to_too_much_is_refused(
     monkeypatch.setattr("levelfield.records._archive_files.MAX_BYTES", 2_000_000)
     assert run_app(["verify", str(own)]) in (1, 2)
     assert "more than 1 MB of content" in capsys.readouterr().err
+    monkeypatch.undo()
+    (own / "specs.jsonl.gz").write_bytes(gzip.compress(b" " * (9 << 20)))
+    assert run_app(["verify", str(own)]) in (1, 2)
+    assert "more than 8 MB of content" in capsys.readouterr().err
+    (own / "specs.jsonl.gz").write_bytes(gzip.compress(b"[]," * 1_000_001))
+    assert run_app(["verify", str(own)]) in (1, 2)
+    assert "more lists than records have" in capsys.readouterr().err
 
 
 def test_random_damage_never_ends_in_a_traceback(packed: Path, tmp_path: Path) -> None:

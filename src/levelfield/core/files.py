@@ -183,6 +183,8 @@ def append_line(path: Path, value: Any, *, remedy: str = REMEDY) -> None:
     line = json.dumps(value, sort_keys=True, allow_nan=False).encode() + b"\n"
     with wrap_disk_errors(path, remedy=remedy):
         make_directory(path.parent)
+        if path.is_symlink():  # records from elsewhere may link to a file of yours
+            raise RunError(f"{path} is a link, and writing would change its target; replace it with a copy")
         is_new = not path.exists()
         with path.open("a+b") as file:
             _lock(file.fileno())

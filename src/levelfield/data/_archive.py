@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import io
+import lzma
 import shutil
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Any
 
 from levelfield.core.errors import RunError
 
 MAX_MEMBERS = 20_000_000
 MAX_RATIO = 20  # images hardly compress; archive bombs grow a thousandfold
 MIN_BUDGET = 1 << 28
+MEMBER = 512  # bytes that a file or a folder takes at least, on the disk and in a tar archive
+_PACKED: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
 _SUFFIXES = (".tgz", ".tar.gz", ".tar", ".zip", ".tar.bz2", ".tar.xz")
 
 
@@ -72,14 +78,11 @@ def _unsafe(archive: Path, problem: str) -> ArchiveError:
 
 
 def _unpack(archive: Path, staging: Path) -> None:
-    budget = max(MIN_BUDGET, MAX_RATIO * archive.stat().st_size)
+    budget = _budget(archive)
     for count, (name, size, source) in enumerate(_members(archive), 1):
-        budget -= size
+        budget -= size + MEMBER * len(name.parts)
         if budget < 0 or count > MAX_MEMBERS:
-            raise ArchiveError(
-                f"{archive} unpacks to more than {MAX_RATIO} times its size, as archive bombs do; "
-                "get it from another source"
-            )
+            raise _too_large(archive)
         target = staging / name
         if target.exists():
             raise _unsafe(archive, f"it contains {name} twice")
@@ -88,6 +91,53 @@ def _unpack(archive: Path, staging: Path) -> None:
             shutil.copyfileobj(source, stream)
             if stream.tell() != size:
                 raise EOFError(f"{name} ends early")
+
+
+def _budget(archive: Path) -> int:
+    return max(MIN_BUDGET, MAX_RATIO * archive.stat().st_size)
+
+
+def _too_large(archive: Path) -> ArchiveError:
+    return ArchiveError(
+        f"{archive} unpacks to more than {MAX_RATIO} times its size, as archive bombs do; "
+        "get it from another source"
+    )
+
+
+class _BoundedTar(io.RawIOBase):
+    """Content of a tar archive, up to a number of bytes: a header alone can claim gigabytes."""
+
+    def __init__(self, archive: Path) -> None:
+        self._archive, self._left = archive, _budget(archive)
+        with archive.open("rb") as stream:
+            start = stream.read(6)
+        opener = next((each for magic, each in _PACKED.items() if start.startswith(magic)), open)
+        self._stream: IO[bytes] = opener(archive, "rb")
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes; raise ArchiveError if there are too many."""
+        data = self._stream.read(min(size, self._left + 1) if size >= 0 else self._left + 1)
+        self._left -= len(data)
+        if self._left < 0:
+            raise _too_large(self._archive)
+        return data
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Move on; what is skipped was not read, but a packed archive unpacks it."""
+        before = self._stream.tell()
+        self._left -= max(0, offset - before)
+        if self._left < 0:
+            raise _too_large(self._archive)
+        return self._stream.seek(offset, whence)
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._stream.tell()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._stream.close()
+        super().close()
 
 
 def _members(archive: Path) -> Iterator[tuple[PurePosixPath, int, IO[bytes]]]:
@@ -103,7 +153,7 @@ def _members(archive: Path) -> Iterator[tuple[PurePosixPath, int, IO[bytes]]]:
                     with packed.open(entry) as source:
                         yield name, entry.file_size, source
         return
-    with tarfile.open(archive) as stream:
+    with _BoundedTar(archive) as content_stream, tarfile.open(fileobj=content_stream, mode="r:") as stream:
         for member in stream:
             if not (member.isreg() or member.isdir()):
                 raise _unsafe(archive, f"{member.name} is a link or a device")

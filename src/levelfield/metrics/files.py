@@ -214,23 +214,18 @@ def _read_csv(file: Path) -> EmbeddingFile:
 
 
 def _read_parquet(file: Path) -> EmbeddingFile:
-    try:
-        from pyarrow import ArrowInvalid, parquet
-    except ImportError as error:
-        raise UsageError("parquet files need pyarrow; pip install 'levelfield[parquet]'") from error
-    try:
-        table = parquet.read_table(file)
-    except ArrowInvalid as error:
-        raise UsageError(f"{file} is not a parquet file: {error}; export it again") from error
+    from levelfield.metrics._parquet import as_list, numbers_of_lists, read_table
+
+    table = read_table(file)
     header = list(table.column_names)
     at, named = _label_column(header), _column(header, ID_COLUMNS)
-    labels, ids = (None if n is None else np.asarray(table.column(n).to_pylist()) for n in (at, named))
+    labels, ids = (None if n is None else np.asarray(as_list(table.column(n), file)) for n in (at, named))
     names = [name for n, name in enumerate(header) if n not in (at, named)]
     if not names:
         raise UsageError(f"{file} has no columns of numbers; add the embeddings")
     try:
         if names in (["embedding"], ["embeddings"]):
-            rows = np.array(table.column(names[0]).to_pylist(), dtype=np.float64)
+            rows = numbers_of_lists(table.column(names[0]))
         else:
             rows = np.column_stack([table.column(name).to_numpy() for name in names])
     except (ValueError, TypeError) as error:

@@ -41,6 +41,9 @@ SCORES_FILE = "class-scores.safetensors"
 CLASS_NAMES_FILE = "class-names.json"
 ARCHIVE_VERSION = 1
 MAX_BYTES = 256 * 1024 * 1024  # of one file, uncompressed: 150,000 runs; a larger file is not an archive's
+# Records shrink to a fortieth at most; a small file that grows further is made to fill the memory.
+MAX_RATIO, SMALL = 100, 8 * 1024 * 1024
+FEW_LISTS, LIST_BYTES = 1_000_000, 16  # a list takes 64 bytes of memory; records have one in 50 bytes of text
 NEW_COPY = "get a new copy of the archive"
 
 
@@ -185,7 +188,10 @@ class ArchiveFiles:
         if not name:
             return {}
         file, found = self.root / name, {}
-        for number, line in enumerate(read_bounded(file).splitlines(), 1):
+        content = read_bounded(file)
+        if content.count(b"[") + content.count(b"{") > max(FEW_LISTS, len(content) // LIST_BYTES):
+            raise RunError(f"{file} has more lists than records have; {NEW_COPY}")
+        for number, line in enumerate(content.splitlines(), 1):
             try:
                 key, value = _parse_line(line, kind)
                 if key in found:
@@ -282,11 +288,12 @@ def read_bounded(file: Path) -> bytes:
     _check_is_file(file)
     try:
         with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as stream:
-            data: bytes = stream.read(MAX_BYTES + 1)
+            limit = min(MAX_BYTES, max(SMALL, MAX_RATIO * file.stat().st_size))
+            data: bytes = stream.read(limit + 1)
     except (OSError, EOFError, zlib.error) as error:
         _damaged(file, error)
-    if len(data) > MAX_BYTES:
-        raise RunError(f"{file} has more than {MAX_BYTES // 2**20} MB of content, which no archive has")
+    if len(data) > limit:
+        raise RunError(f"{file} has more than {limit // 2**20} MB of content, which no archive has; {NEW_COPY}")
     return data
 
 

@@ -568,3 +568,18 @@ def test_vectors_that_no_model_returns_are_refused(images: Path, model: Path, tm
         with pytest.raises(UsageError, match=message):
             searcher.search_vector(vector)
     assert searcher.search_vector(good, k=1).neighbors[0].similarity <= 1.001
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights on Windows")
+@pytest.mark.parametrize("name", ["vectors-00000.f32", "catalog.sqlite-wal", ".lock", "model"])
+def test_a_strangers_index_does_not_lead_writers_to_other_files(
+    name: str, images: Path, model: Path, tmp_path: Path
+) -> None:
+    index, mine = tmp_path / "index", tmp_path / "mine"
+    index.mkdir()
+    mine.write_bytes(b"mine")
+    (index / "index.json").write_text("{}")
+    (index / name).symlink_to(mine)
+    with pytest.raises(UsageError, match="is a link, and writing would change its target"):
+        build(images, model, index)
+    assert mine.read_bytes() == b"mine"

@@ -45,7 +45,7 @@ def read_plain_pickle(file: Path) -> Any:
         for opcode, _, _ in pickletools.genops(content):
             if opcode.name in _REFUSED:
                 raise pickle.UnpicklingError(f"it uses {opcode.name}")
-        return _PlainReader(io.BytesIO(content), encoding="latin1").load()
+        return _PlainReader(content).load()
     except (RecursionError, MemoryError, Exception) as error:  # a damaged file can raise any error
         reason = " ".join(f"{error or type(error).__name__}".split())[:200]
         raise UsageError(
@@ -54,10 +54,24 @@ def read_plain_pickle(file: Path) -> Any:
         ) from error
 
 
+class _Budget:
+    """Bytes that a file may still make: a short one can make the same text or array again and again."""
+
+    def __init__(self) -> None:
+        self._left = MAX_BYTES
+
+    def spend(self, size: int) -> None:
+        """Count bytes; raise UnpicklingError if there are too many."""
+        self._left -= size
+        if self._left < 0:
+            raise pickle.UnpicklingError(f"it makes more than {MAX_BYTES >> 20} MB")
+
+
 class _Numbers:
     """Stand-in for an array that is being read."""
 
-    def __init__(self) -> None:
+    def __init__(self, budget: _Budget) -> None:
+        self._budget = budget
         self.array: np.ndarray[Any, Any] = np.zeros(0)
 
     def __setstate__(self, state: Any) -> None:
@@ -66,7 +80,10 @@ class _Numbers:
             content = content.encode("latin1")
         if not isinstance(dtype, _Dtype) or not isinstance(content, bytes):
             raise pickle.UnpicklingError("an array of something else than numbers")
+        self._budget.spend(len(content))
         flat = np.frombuffer(content, dtype=dtype.dtype)
+        if not len(shape) or not flat.size:  # an empty one may claim a billion empty rows
+            shape = (flat.size,)
         self.array = flat.reshape(tuple(map(int, shape)), order="F" if fortran else "C").copy()
 
     def tolist(self) -> Any:
@@ -98,10 +115,6 @@ class _Dtype:
             self.dtype = self.dtype.newbyteorder(">")
 
 
-def _reconstruct(*_: Any) -> _Numbers:
-    return _Numbers()
-
-
 def _scalar(dtype: Any, content: Any) -> Any:
     if isinstance(content, str):
         content = content.encode("latin1")
@@ -110,25 +123,31 @@ def _scalar(dtype: Any, content: Any) -> Any:
     return np.frombuffer(content, dtype=dtype.dtype)[0].item()
 
 
-def _encode(text: Any, encoding: Any = "latin1") -> bytes:
-    if encoding != "latin1" or not isinstance(text, str):
-        raise pickle.UnpicklingError("a text in an unknown encoding")
-    return text.encode("latin1")
-
-
-_NAMES = {
-    ("numpy", "ndarray"): _Numbers,
-    ("numpy", "dtype"): _Dtype,
-    ("_codecs", "encode"): _encode,
-    **{(f"numpy.{core}.multiarray", "_reconstruct"): _reconstruct for core in ("core", "_core")},
-    **{(f"numpy.{core}.multiarray", "scalar"): _scalar for core in ("core", "_core")},
-}
-
-
 # The reader in Python, not that in C: it never reserves memory for numbers that a hostile file names.
 class _PlainReader(pickle._Unpickler):
+    def __init__(self, content: bytes) -> None:
+        super().__init__(io.BytesIO(content), encoding="latin1")
+        budget = _Budget()
+
+        def encode(text: Any, encoding: Any = "latin1") -> bytes:
+            if encoding != "latin1" or not isinstance(text, str):
+                raise pickle.UnpicklingError("a text in an unknown encoding")
+            budget.spend(len(text))
+            return text.encode("latin1")
+
+        def reconstruct(*_: Any) -> _Numbers:
+            return _Numbers(budget)
+
+        self._names: dict[tuple[str, str], Any] = {
+            ("numpy", "ndarray"): "numpy.ndarray",  # only an argument of the function below
+            ("numpy", "dtype"): _Dtype,
+            ("_codecs", "encode"): encode,
+            **{(f"numpy.{core}.multiarray", "_reconstruct"): reconstruct for core in ("core", "_core")},
+            **{(f"numpy.{core}.multiarray", "scalar"): _scalar for core in ("core", "_core")},
+        }
+
     def find_class(self, module: str, name: str) -> Any:
         """Return the stand-in for a name; refuse all others."""
-        if (module, name) not in _NAMES:
+        if (module, name) not in self._names:
             raise pickle.UnpicklingError(f"it names {module}.{name}"[:100])
-        return _NAMES[module, name]
+        return self._names[module, name]

@@ -21,6 +21,8 @@ SETUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "medium": (("easy", "hard"), ("junk",)),
     "hard": (("hard",), ("junk", "easy")),
 }
+# A short pickle can name one long list many times; the real files list some ten thousand images.
+MAX_QUERIES, MAX_LISTED, MAX_NAME = 100_000, 2_000_000, 250
 METRICS = ("map_trapezoid", "mp_at_1", "mp_at_5", "mp_at_10")  # of the official evaluation
 _CITATION = (
     "F. Radenovic, A. Iscen, G. Tolias, Y. Avrithis, O. Chum: Revisiting Oxford and Paris: Large-Scale Image "
@@ -82,11 +84,13 @@ def _read(name: str, root: str, difficulty: str, train: str | None) -> Dataset:
     content = read_plain_pickle(file)
     if not isinstance(content, dict) or not {"gnd", "imlist", "qimlist"} <= content.keys():
         raise UsageError(f"{file} has no gnd, imlist and qimlist; fetch it again")
-    searched = [_image(text, file) for text in _sequence(content["imlist"], file)]
-    asked = [_image(text, file) for text in _sequence(content["qimlist"], file)]
-    truth = _sequence(content["gnd"], file)
+    searched = [_image(text, file) for text in _distinct(_sequence(content["imlist"], file), file)]
+    asked = [_image(text, file) for text in _sequence(content["qimlist"], file, at_most=MAX_QUERIES)]
+    truth = _sequence(content["gnd"], file, at_most=MAX_QUERIES)
     if len(truth) != len(asked):
         raise UsageError(f"{file} has lists for {len(truth)} queries but {len(asked)} names; fetch it again")
+    if sum(map(_listed, truth)) > MAX_LISTED:
+        raise UsageError(f"{file} lists more than {MAX_LISTED:,} images for its queries; fetch it again")
     queries = [
         _query(image, lists, searched, difficulty, file) for image, lists in zip(asked, truth, strict=True)
     ]
@@ -110,7 +114,7 @@ def _query(image: str, lists: Any, searched: Sequence[str], difficulty: str, fil
         tuple(searched[row] for each in names for row in _rows(lists[each], len(searched), image, file))
         for names in SETUPS[difficulty]
     )
-    box = _sequence(lists["bbx"], file)
+    box = _sequence(lists["bbx"], file, at_most=4)
     if len(box) != 4 or not all(isinstance(edge, (int, float)) and abs(edge) < 1e6 for edge in box):
         raise UsageError(f"{file}: query {image} has the box {box}; it must be four numbers")
     left, top, right, bottom = (float(edge) for edge in box)
@@ -125,23 +129,45 @@ def _query(image: str, lists: Any, searched: Sequence[str], difficulty: str, fil
 
 def _rows(listed: Any, count: int, image: str, file: Path) -> list[int]:
     rows = _sequence(listed, file)
-    wrong = [row for row in rows if isinstance(row, bool) or row != int(row) or not 0 <= row < count]
+    wrong = [row for row in rows if not _is_row(row, count)]
     if wrong:
         raise UsageError(f"{file}: query {image} lists image {wrong[0]} of {count}; fetch it again")
     return [int(row) for row in rows]
 
 
-def _sequence(value: Any, file: Path) -> list[Any]:
+def _is_row(row: Any, count: int) -> bool:
+    return isinstance(row, (int, float)) and not isinstance(row, bool) and 0 <= row < count and row == int(row)
+
+
+def _listed(lists: Any) -> int:
+    """Return the number of images that the lists of a query name."""
+    return sum(len(each) for each in lists.values() if hasattr(each, "__len__")) if isinstance(lists, dict) else 0
+
+
+def _distinct(names: list[Any], file: Path) -> list[Any]:
+    """Return names of images; refuse a list that has one many times before any is copied."""
+    try:
+        found = len(set(names))
+    except TypeError:
+        found = 0
+    if found < len(names):
+        raise UsageError(f"{file}: an image is listed twice in imlist; fetch it again")
+    return names
+
+
+def _sequence(value: Any, file: Path, *, at_most: int | None = None) -> list[Any]:
     """Return a list, a tuple or an array of numbers as a list."""
     if isinstance(value, (str, bytes, dict)) or not hasattr(value, "__len__"):
         raise UsageError(f"{file} holds a {type(value).__name__} in place of a list; fetch it again")
+    if at_most is not None and len(value) > at_most:
+        raise UsageError(f"{file} has a list of {len(value):,} entries; fetch it again")
     return list(value)
 
 
 def _image(text: Any, file: Path) -> str:
     """Return the path of an image; a name cannot lead to another folder."""
     name = text.decode("latin1") if isinstance(text, bytes) else text
-    if not isinstance(name, str) or not name or set(name) & set("/\\\0") or name.startswith("."):
+    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME or set(name) & set("/\\\0") or name.startswith("."):
         raise UsageError(
             f"{file} names the image {str(name)[:60]!r}, which is not a file name; fetch it again"
         )

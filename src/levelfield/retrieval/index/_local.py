@@ -328,6 +328,9 @@ def edit_index(directory: str | Path) -> Iterator[LocalIndex]:
 
 @contextmanager
 def _exclusive_writer(path: Path) -> Iterator[None]:
+    for file in path.iterdir():  # an index from elsewhere may link to files of yours
+        if file.is_symlink():
+            raise UsageError(f"{file} is a link, and writing would change its target; replace it with a copy")
     busy = f"another process is writing to {path}; wait until it has finished"
     with lock(path / LOCK, busy=busy, remedy=REMEDY):
         for leftover in path.glob(".*.tmp"):  # from a process that was killed while writing
