@@ -221,4 +221,4 @@ def test_parquet_with_lists_texts_and_names(tmp_path):
         parquet.write_table(table, file, row_group_size=7)
         found = read_embeddings(file)
         np.testing.assert_allclose(found.embeddings, ROWS, rtol=1e-6)
-        assert found.labels.tolist() == [f"c{n}" for n in LABELS] and found.ids.tolist() == names
+        assert np.array_equal(found.labels, [f"c{n}" for n in LABELS]) and np.array_equal(found.ids, names)

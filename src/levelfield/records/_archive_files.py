@@ -293,7 +293,9 @@ def read_bounded(file: Path) -> bytes:
     except (OSError, EOFError, zlib.error) as error:
         _damaged(file, error)
     if len(data) > limit:
-        raise RunError(f"{file} has more than {limit // 2**20} MB of content, which no archive has; {NEW_COPY}")
+        raise RunError(
+            f"{file} has more than {limit // 2**20} MB of content, which no archive has; {NEW_COPY}"
+        )
     return data
 
 

@@ -136,12 +136,18 @@ def _rows(listed: Any, count: int, image: str, file: Path) -> list[int]:
 
 
 def _is_row(row: Any, count: int) -> bool:
-    return isinstance(row, (int, float)) and not isinstance(row, bool) and 0 <= row < count and row == int(row)
+    return (
+        isinstance(row, (int, float)) and not isinstance(row, bool) and 0 <= row < count and row == int(row)
+    )
 
 
 def _listed(lists: Any) -> int:
     """Return the number of images that the lists of a query name."""
-    return sum(len(each) for each in lists.values() if hasattr(each, "__len__")) if isinstance(lists, dict) else 0
+    return (
+        sum(len(each) for each in lists.values() if hasattr(each, "__len__"))
+        if isinstance(lists, dict)
+        else 0
+    )
 
 
 def _distinct(names: list[Any], file: Path) -> list[Any]:
@@ -167,7 +173,12 @@ def _sequence(value: Any, file: Path, *, at_most: int | None = None) -> list[Any
 def _image(text: Any, file: Path) -> str:
     """Return the path of an image; a name cannot lead to another folder."""
     name = text.decode("latin1") if isinstance(text, bytes) else text
-    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME or set(name) & set("/\\\0") or name.startswith("."):
+    if (
+        not isinstance(name, str)
+        or not 0 < len(name) <= MAX_NAME
+        or set(name) & set("/\\\0")
+        or name.startswith(".")
+    ):
         raise UsageError(
             f"{file} names the image {str(name)[:60]!r}, which is not a file name; fetch it again"
         )
