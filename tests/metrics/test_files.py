@@ -194,7 +194,7 @@ def test_a_small_parquet_file_does_not_fill_the_memory(tmp_path, kind, monkeypat
 
     monkeypatch.setattr(_parquet, "MOST_UNPACKED", 1 << 20)
     monkeypatch.setattr(_parquet, "MOST_RATIO", 2)
-    with pytest.raises(UsageError, match="unpacks to .* save it without compression"):
+    with pytest.raises(UsageError, match=r"unpacks to .* save it without compression"):
         read_embeddings(bomb(tmp_path, kind))
 
 
