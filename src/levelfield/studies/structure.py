@@ -168,7 +168,8 @@ def as_markdown(found: list[MethodStructure], analysis: Analysis) -> str:
         [each.method, each.models, info.shown(each.score), *(f"{each.metrics[name]:.3f}" for name in METRICS)]
         for each in ordered
     ]
-    rows.append(["rank correlation", "", "", *(f"{value:+.2f}" for value in correlations(found).values())])
+    known = ["-" if math.isnan(value) else f"{value:+.2f}" for value in correlations(found).values()]
+    rows.append(["rank correlation", "", "", *known])
     table = Table.from_rows(["method", "models", f"test {info.label}", *METRICS], rows)
     experiment = analysis.comparison.experiment
     return (
