@@ -224,7 +224,9 @@ def check(
     accepted = []
     for path in (*plans, *archives):
         name = path.relative_to(folder).as_posix()
-        if not path.exists():
+        if path.is_symlink():
+            found = ["it is a link; commit the files themselves"]
+        elif not path.exists():
             found = ["it was deleted; contributions stay"]
         elif not NAME.fullmatch(path.stem):
             found = ["a name has 3 to 61 small letters, digits, - and _"]

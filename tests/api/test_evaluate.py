@@ -16,6 +16,7 @@ import levelfield as lf
 from levelfield.api import group_files
 from levelfield.cli._app import run_app
 from levelfield.core.errors import UsageError
+from levelfield.reports import evaluation_text
 
 LABELS = np.repeat([f"kind {n}" for n in range(24)], 10)
 IDS = np.array([f"{row}.png" for row in range(240)])
@@ -377,3 +378,12 @@ def test_files_from_strangers_are_read_without_trust(
         assert command(good, bad) == 2
         said = capsys.readouterr().err
         assert "cannot be read" in said and said.count("\n") == 1
+
+
+def test_markdown_of_a_comparison_shows_names_as_text() -> None:
+    names = ("<img src=x onerror=alert(1)>", "[a](http://b)\x1b]0;c\x07", "d|e")
+    labels = [names[row % 3] for row in range(len(GOOD))]
+    found = lf.evaluate({names[0]: (GOOD, labels), names[1]: (BAD, labels)}, cluster_seeds=1)
+    text = evaluation_text(found.comparison)
+    assert "<img" not in text and "](" not in text and "\x1b" not in text and "\x07" not in text
+    assert "&lt;img src=x onerror=alert(1)>" in text and r"d\|e" in text

@@ -72,7 +72,7 @@ def test_markdown() -> None:
     assert TABLE.markdown().splitlines() == [
         "| method | separated P@1 | separated R_P |  |",
         "|---|---:|---:|---|",
-        r"| a_b | **1.00 ± 0.10** | 2.00 | x\|y <z> |",
+        r"| a_b | **1.00 ± 0.10** | 2.00 | x\|y &lt;z> |",
         "| old | - | 1.99 |  |",
         "",
         "- note & more",

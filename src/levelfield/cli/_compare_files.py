@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from levelfield.cli._progress import task_progress
-from levelfield.core.errors import UsageError
+from levelfield.core.errors import UsageError, printable
 
 if TYPE_CHECKING:
     from levelfield.api import Items
@@ -102,11 +102,13 @@ def compare_files(
         print(json.dumps(result.as_dict(), indent=2))
     else:
         text = evaluation_text(result.comparison)
-        groups = [f"{name}: {len(group)} seeds" for name, group in models.items() if len(group) > 1]
+        groups = [
+            f"{printable(name)}: {len(group)} seeds" for name, group in models.items() if len(group) > 1
+        ]
         console = Console()
         if console.is_terminal:
             console.print(Markdown(text))
-            console.print(result.verdict, style="bold", highlight=False, markup=False)
+            console.print(printable(result.verdict), style="bold", highlight=False, markup=False)
         else:
             print(text, end="")
         if groups:

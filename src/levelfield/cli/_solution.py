@@ -13,8 +13,10 @@ def show_submissions(files: Sequence[Path], solution: Path, *, as_json: bool) ->
     """Print the scores of each submission, and the verdicts on several submissions to the retrieval track."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from levelfield.analysis import ModelScores, compare_models
+    from levelfield.core.errors import printable
     from levelfield.metrics.landmarks import RETRIEVAL_METRIC, read_solution, score_submission
 
     known = read_solution(solution)
@@ -44,10 +46,10 @@ def show_submissions(files: Sequence[Path], solution: Path, *, as_json: bool) ->
         table.add_column(f"{part} ({len(known.parts[part]):,} queries)", justify="right")
     for name, own in found.items():
         shown = [f"{own.scores[part]:.5f}" if part in own.scores else "-" for part in parts]
-        table.add_row(name, *shown)
+        table.add_row(Text(printable(name)), *shown)  # no markup in names
     console = Console()
     Console(width=None if console.is_terminal else 140).print(table)
     if compared is not None:
-        print(compared.conclusion.text)
+        print(printable(compared.conclusion.text))
         for pair in compared.pairs:
-            print(f"- {pair.sentence}")
+            print(f"- {printable(pair.sentence)}")

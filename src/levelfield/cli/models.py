@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from levelfield.cli._progress import task_progress
+from levelfield.core.errors import printable
 
 
 def models(  # noqa: PLR0917 - a command's options are its parameters
@@ -98,7 +99,7 @@ def _print(text: str, verdict: str, report: Path | None) -> None:
     console = Console()
     if console.is_terminal:
         console.print(Markdown(text))
-        console.print(verdict, style="bold", highlight=False, markup=False)
+        console.print(printable(verdict), style="bold", highlight=False, markup=False)
     else:
         print(text, end="")
     if report is not None:

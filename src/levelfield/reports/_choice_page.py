@@ -7,6 +7,7 @@ from markupsafe import Markup
 from levelfield.analysis import CodeScore, ModelChoice, ModelCost
 from levelfield.reports._evaluation_page import COLORED, render_evaluation_page
 from levelfield.reports._evaluation_table import evaluation_caption, evaluation_table, visible_sentence
+from levelfield.reports._markdown import escape_markdown
 from levelfield.reports.figures.charts import GRAY, Axis, Panel, PanelChart, Trace
 from levelfield.reports.pages import embed_chart
 from levelfield.reports.table import Table, TableCell, TableColumn, TableRow
@@ -136,13 +137,17 @@ def choice_chart(choice: ModelChoice) -> PanelChart:
 def choice_text(choice: ModelChoice) -> str:
     """Return the choice as Markdown: the sentences, then the tables."""
     comparison = choice.comparison
-    lines = [f"**{choice.text}**", ""]
+    lines = [f"**{escape_markdown(choice.text)}**", ""]
     for table, caption in _tables(choice):
         lines += [f"## {table.title}", "", table.markdown(), "", caption, ""]
     if comparison.pairs:
-        lines += ["## Which models differ", "", *(f"- {pair.sentence}" for pair in comparison.pairs)]
+        lines += [
+            "## Which models differ",
+            "",
+            *(f"- {escape_markdown(pair.sentence)}" for pair in comparison.pairs),
+        ]
     notes = (visible_sentence(comparison), *comparison.notes, *comparison.caveats)
-    lines += [f"- {line}" for line in notes if line]
+    lines += [f"- {escape_markdown(line)}" for line in notes if line]
     return "\n".join(lines).rstrip() + "\n"
 
 

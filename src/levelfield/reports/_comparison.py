@@ -16,6 +16,7 @@ from levelfield.analysis import (
     find_repeated_pairs,
 )
 from levelfield.records import write_text
+from levelfield.reports._markdown import escape_markdown
 from levelfield.reports._published_table import build_published_tables
 from levelfield.reports._result_notes import interval_exceptions
 from levelfield.reports._results_table import LEAKY
@@ -36,10 +37,10 @@ def comparison_markdown(experiments: Sequence[Analysis], overall: ExperimentsCom
 
 def _experiment_lines(name: str, analysis: Analysis) -> list[str]:
     metric_info = analysis.metric_info
-    lines = [f"# {name}: {analysis.setting} {metric_info.label}", ""]
+    lines = [f"# {escape_markdown(name)}: {analysis.setting} {metric_info.label}", ""]
     if analysis.comparison.leaky:
         lines += [f"**{LEAKY}**", ""]
-    lines += [f"**{conclude_experiment(analysis).text}**", ""]
+    lines += [f"**{escape_markdown(conclude_experiment(analysis).text)}**", ""]
     unit = "Percent; bold" if metric_info.unit == "percent" else "Bold"
     lines += [
         means_table(analysis).markdown(),
@@ -49,8 +50,8 @@ def _experiment_lines(name: str, analysis: Analysis) -> list[str]:
     ]
     if analysis.pairs:
         lines += ["## Which methods differ", ""]
-        lines += [f"- {pair.sentence}" for pair in analysis.pairs] + [""]
-        lines += [f"- {caveat}" for caveat in analysis.caveats] + [""]
+        lines += [f"- {escape_markdown(pair.sentence)}" for pair in analysis.pairs] + [""]
+        lines += [f"- {escape_markdown(caveat)}" for caveat in analysis.caveats] + [""]
     for table in build_published_tables(published_rows(analysis)):
         lines += ["## Published numbers", "", table.markdown(), ""]
     return lines
@@ -108,7 +109,7 @@ def _overall_lines(overall: ExperimentsComparison) -> list[str]:
     lines = [f"# All experiments: {overall.setting} {overall.metric_info.label}", ""]
     table = experiments_table(overall)
     lines += [table.markdown(), ""] if table.rows else []
-    lines += [f"- {sentence}" for sentence in overall.sentences]
+    lines += [f"- {escape_markdown(sentence)}" for sentence in overall.sentences]
     if overall.left_out:
         lines.append(f"- Left out because they are not in every experiment: {', '.join(overall.left_out)}.")
     if overall.differing:

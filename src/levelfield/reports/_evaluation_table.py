@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from levelfield.analysis import ModelComparison
+from levelfield.reports._markdown import escape_markdown
 from levelfield.reports.table import Emphasis, Table, TableCell, TableColumn, TableEntry, TableRow, score_cell
 
 TERMINAL_ROWS = 5  # classes and queries in the terminal
@@ -118,11 +119,17 @@ def visible_sentence(comparison: ModelComparison) -> str:
 
 def evaluation_text(comparison: ModelComparison) -> str:
     """Return the comparison as Markdown: verdict, scores, pairs, and what differs most."""
-    lines = [f"**{comparison.conclusion.text}**", "", evaluation_table(comparison).markdown(), ""]
-    lines += [evaluation_caption(comparison), ""]
+    lines = [f"**{escape_markdown(comparison.conclusion.text)}**", ""]
+    lines += [evaluation_table(comparison).markdown(), "", evaluation_caption(comparison), ""]
     if comparison.pairs:
-        lines += ["## Which models differ", "", *(f"- {pair.sentence}" for pair in comparison.pairs)]
-    lines += [f"- {line}" for line in (visible_sentence(comparison), *comparison.caveats) if line]
+        lines += [
+            "## Which models differ",
+            "",
+            *(f"- {escape_markdown(pair.sentence)}" for pair in comparison.pairs),
+        ]
+    lines += [
+        f"- {escape_markdown(line)}" for line in (visible_sentence(comparison), *comparison.caveats) if line
+    ]
     if comparison.closest is not None:
         first, second = comparison.closest
         for build in (evaluation_classes_table, evaluation_queries_table):

@@ -21,6 +21,7 @@ from levelfield.analysis import (
     learning_note,
 )
 from levelfield.records import Store, VerdictRecord
+from levelfield.reports._markdown import escape_markdown
 from levelfield.reports._result_notes import interval_exceptions
 from levelfield.reports.table import Emphasis, Table, TableCell, TableColumn, TableRow, score_cell
 
@@ -214,12 +215,12 @@ def results_markdown(analysis: Analysis) -> str:
     """Return the verdict and the main table in Markdown, with title, dataset and caption."""
     comparison = analysis.comparison
     lines = [
-        f"# {comparison.experiment.name}",
+        f"# {escape_markdown(comparison.experiment.name)}",
         "",
-        f"**{_answer(analysis)}**",
+        f"**{escape_markdown(_answer(analysis))}**",
         "",
         *([f"**{LEAKY}**", ""] if comparison.leaky else []),
-        f"Dataset {comparison.experiment.dataset.name}; {comparison.split}.",
+        escape_markdown(f"Dataset {comparison.experiment.dataset.name}; {comparison.split}."),
         caption(analysis),
         "",
         results_table(analysis).markdown(),

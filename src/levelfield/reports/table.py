@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from levelfield.analysis import MetricInfo
+from levelfield.reports._markdown import escape_markdown
 from levelfield.stats import Interval
 
 if TYPE_CHECKING:
@@ -144,7 +145,9 @@ class Table:
                     for cell in row.cells
                 )
             )
-        return "\n".join([*lines, *([""] if self.notes else []), *(f"- {note}" for note in self.notes)])
+        return "\n".join(
+            [*lines, *([""] if self.notes else []), *(f"- {escape_markdown(n)}" for n in self.notes)]
+        )
 
     def html(self, *, sortable: bool = False) -> str:
         """Return the table as HTML, with notes. CSS classes are "best", "alike", "note" and "baseline".
@@ -287,7 +290,7 @@ def _tag(tag: str, text: str, name: str, *, scope: str = "") -> str:
 
 
 def _markdown_line(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+    return "| " + " | ".join(escape_markdown(cell).replace("|", r"\|") for cell in cells) + " |"
 
 
 def _latex_rules(groups: Sequence[tuple[str, int]]) -> list[str]:
