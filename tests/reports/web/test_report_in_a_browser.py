@@ -109,6 +109,14 @@ def test_a_telephone_can_show_it(report: Path, open_page: Opener) -> None:
     assert watched.overflow() == 0
 
 
+def test_dots_are_printed(report: Path, open_page: Opener) -> None:
+    """Browsers leave backgrounds out of a print unless the page asks for them, and dots are backgrounds."""
+    page = open_page(report.as_uri()).page
+    page.emulate_media(media="print")
+    style = "each => each.map((one) => getComputedStyle(one).printColorAdjust)"
+    assert set(page.locator(".track i, .track b").evaluate_all(style)) == {"exact"}
+
+
 def test_focus_can_be_seen_and_the_content_be_skipped_to(report: Path, open_page: Opener) -> None:
     page = open_page(report.as_uri()).page
     page.keyboard.press("Tab")
