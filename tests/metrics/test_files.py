@@ -221,4 +221,13 @@ def test_parquet_with_lists_texts_and_names(tmp_path):
         parquet.write_table(table, file, row_group_size=7)
         found = read_embeddings(file)
         np.testing.assert_allclose(found.embeddings, ROWS, rtol=1e-6)
-        assert np.array_equal(found.labels, [f"c{n}" for n in LABELS]) and np.array_equal(found.ids, names)
+        assert found.labels is not None and found.labels.tolist() == [f"c{n}" for n in LABELS]
+        assert found.ids is not None and found.ids.tolist() == names
+
+
+@pytest.mark.parametrize("name", ["labels", "ids"])
+def test_endless_texts_in_an_npz_file_are_refused(tmp_path, name):
+    texts = {"labels": LABELS} | {name: np.array(["a" * 10_001] + ["b"] * 39)}
+    np.savez_compressed(tmp_path / "x.npz", embeddings=ROWS, **texts)
+    with pytest.raises(UsageError, match="shorten them"):
+        read_embeddings(tmp_path / "x.npz")

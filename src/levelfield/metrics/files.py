@@ -29,6 +29,7 @@ UNREADABLE = (
     zipfile.BadZipFile,
     zlib.error,
 )
+MOST_TEXT = 4 * 10_000  # bytes of a label or a name, 4 per character
 MOST_UNPACKED, MOST_RATIO = 1 << 30, 100  # bytes; embeddings never shrink this much
 Array = np.ndarray[Any, Any]
 
@@ -85,7 +86,7 @@ def read_labels(path: str | Path) -> Array:
     """Read labels (N,) from ``.npy``, the column "label" of a ``.csv``, or the lines of a text file."""
     file = _existing(path)
     if file.suffix == ".npy":
-        return np.asarray(_load(file))
+        return np.asarray(_check_texts(_load(file), file))
     if file.suffix == ".csv":
         header, rows = _csv_rows(file)
         column = _label_column(header)
@@ -176,7 +177,15 @@ def _from_names(file: Path, arrays: Any, names: list[str]) -> EmbeddingFile:
     embeddings = arrays["embeddings"]
     if embeddings.dtype.kind == "f" and embeddings.dtype.itemsize > 8:  # PyTorch has no longer floats
         embeddings = embeddings.astype(np.float64)
-    return EmbeddingFile(embeddings, arrays["labels"] if "labels" in names else None, ids)
+    labels = arrays["labels"] if "labels" in names else None
+    return EmbeddingFile(embeddings, _check_texts(labels, file), _check_texts(ids, file))
+
+
+def _check_texts(texts: Any, file: Path) -> Any:
+    """Refuse texts that are far longer than names: NumPy gives each one the room of the longest."""
+    if texts is not None and texts.dtype.kind in "US" and texts.dtype.itemsize > MOST_TEXT:
+        raise UsageError(f"{file} has labels or names of type {texts.dtype}; shorten them")
+    return texts
 
 
 def _csv_rows(file: Path) -> tuple[list[str], list[list[str]]]:
