@@ -164,6 +164,8 @@ def test_landmarks_are_scored_by_the_list_of_the_solution_file(tmp_path: Path) -
         ("inshop", "Eval/list_eval_partition.txt", "1\nx y z\nimg/a.jpg id_1 probe\n", 'status "probe"'),
         ("gldv2", "train_clean.csv", "landmark_id,images\n", "is empty or damaged"),
         ("gldv2", "train_clean.csv", "landmark_id,image_ids\n1,a\n", "is empty or damaged"),
+        ("gldv2", "train_clean.csv", "landmark_id,images\n1,ab\n", "the image id 'ab'"),
+        ("gldv2", "train_clean.csv", "landmark_id,images\n1,../../../secret\n", "the image id"),
         (
             "gldv2",
             "retrieval_solution_v2.1.csv",

@@ -94,7 +94,7 @@ def gldv2(
     return from_files(
         "gldv2",
         folder,
-        [f"{part}/{i[0]}/{i[1]}/{i[2]}/{i}.jpg" for part, ids, _ in parts for i in ids],
+        [_image(part, image, folder) for part, ids, _ in parts for image in ids],
         labels,
         [f"train {n}" for n in train_order] + [f"index {n}" for n in index_order],
         is_test=roles > 0,
@@ -102,6 +102,13 @@ def gldv2(
         official=True,
         relevant=_pairs(listed, index, before=len(trained)),
     )
+
+
+def _image(part: str, image: str, folder: Path) -> str:
+    """Return the path of an image; its id cannot lead to another folder."""
+    if len(image) < 3 or set(image) & set("./\\\0"):
+        raise UsageError(f"the tables in {folder} have the image id {image[:60]!r}; fetch them again")
+    return f"{part}/{image[0]}/{image[1]}/{image[2]}/{image}.jpg"
 
 
 def _pairs(listed: dict[str, list[str]], index: dict[str, int], *, before: int) -> Rows:
