@@ -231,3 +231,18 @@ def test_endless_texts_in_an_npz_file_are_refused(tmp_path, name):
     np.savez_compressed(tmp_path / "x.npz", embeddings=ROWS, **texts)
     with pytest.raises(UsageError, match="shorten them"):
         read_embeddings(tmp_path / "x.npz")
+
+
+def test_odd_columns_of_parquet_are_refused(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    one = arrow.array([1.0])
+    tables = {
+        "two columns of one name": arrow.Table.from_arrays([one, one], names=["x", "x"]),
+        "lists as labels": arrow.table({"x": one, "label": [[1]]}),
+    }
+    for message, table in tables.items():
+        parquet.write_table(table, tmp_path / "x.parquet")
+        with pytest.raises(UsageError, match=message):
+            read_embeddings(tmp_path / "x.parquet")

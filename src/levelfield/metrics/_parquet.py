@@ -29,13 +29,19 @@ def read_table(file: Path) -> Any:
         with parquet.ParquetFile(file) as plain:
             text = [field.name for field in plain.schema_arrow if _is_text(pa.types, field.type)]
         with parquet.ParquetFile(file, read_dictionary=text) as source:
-            _check_size(file, _claimed_size(source.metadata), limit)
+            names = source.schema_arrow.names
+            if len(set(names)) < len(names):
+                raise UsageError(f"{file} has two columns of one name; rename one")
+            is_nested = any(pa.types.is_nested(kind) for kind in source.schema_arrow.types)
+            _check_size(file, _claimed_size(source.metadata, is_nested=is_nested), limit)
             batches, size = [], 0
             for batch in source.iter_batches(batch_size=BATCH):
                 size += batch.nbytes
                 _check_size(file, size, limit)
                 batches.append(batch)
-            return pa.Table.from_batches(batches, source.schema_arrow).unify_dictionaries()
+            table = pa.Table.from_batches(batches, source.schema_arrow)
+            table.validate(full=True)  # rows of a damaged file may name texts that are not there
+            return table
     except UsageError:
         raise
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
@@ -47,11 +53,14 @@ def _is_text(types: Any, kind: Any) -> bool:
     return any(check(kind) for check in (types.is_string, types.is_binary, types.is_large_string))
 
 
-def _claimed_size(metadata: Any) -> int:
+def _claimed_size(metadata: Any, *, is_nested: bool) -> int:
     """Return the size of all numbers of the file, in bytes."""
+    rows = 8 * int(metadata.num_rows) * int(metadata.num_columns)
+    if not is_nested:  # pyarrow ends the process at some damaged descriptions of columns
+        return rows
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     listed = sum(group.column(n).num_values for group in groups for n in range(group.num_columns))
-    return 8 * max(int(listed), int(metadata.num_rows * metadata.num_columns))
+    return max(8 * int(listed), rows)
 
 
 def _check_size(file: Path, size: int, limit: int) -> None:
@@ -69,7 +78,12 @@ def as_list(column: Any, file: Path) -> list[Any]:
         if texts and not pa.types.is_nested(column.type.value_type):
             longest = max(pc.max(pc.binary_length(text)).as_py() or 0 for text in texts)
             _check_size(file, longest * len(column), max(MOST_UNPACKED, MOST_RATIO * file.stat().st_size))
-    found: list[Any] = column.to_pylist()
+    try:
+        found: list[Any] = column.to_pylist()
+    except (ValueError, IndexError) as error:
+        raise UsageError(f"{file} cannot be read: {error}; save numbers or text in UTF-8") from error
+    if any(isinstance(value, (list, dict)) for value in found):
+        raise UsageError(f"{file} has lists as labels or names; give one value per row")
     return found
 
 
