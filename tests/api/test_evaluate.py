@@ -124,7 +124,7 @@ def test_rankings_are_compared_like_embeddings() -> None:
     with pytest.raises(UsageError, match="what is relevant"):
         lf.evaluate(rankings=lists)
     with pytest.raises(UsageError, match="rankings are of type list; give a mapping"):
-        lf.evaluate(rankings=lists["a"], relevant=relevant)  # type: ignore[call-overload]
+        lf.evaluate(rankings=lists["a"], relevant=relevant)  # type: ignore[call-overload]  # wrong on purpose
     with pytest.raises(UsageError, match="relevant, query 0, holds 'x'"):
         lf.evaluate(rankings=lists, relevant=[["x"]] * 240, gallery_labels=known)
 

@@ -57,7 +57,9 @@ def test_run_returns_the_comparison(result: ExperimentResult) -> None:
         "undecided",
     }
     assert set(result.best) <= {"contrastive", "triplet", "normalized_softmax"} and result.best
-    assert result.best[0] in result.verdict and result.verdict.endswith(".")
+    # two epochs may train nothing: then no method is recommended
+    assert result.best[0] in result.verdict or "nothing beat the untrained network" in result.verdict
+    assert result.verdict.endswith(".")
     html = result._repr_html_()
     assert result.best[0] in html and "<table" in html
 

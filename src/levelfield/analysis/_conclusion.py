@@ -147,7 +147,7 @@ def _nothing_told_apart(facts: Facts) -> list[str]:
 
 
 def _limit(facts: Facts) -> str:
-    if facts.visible is None:
+    if facts.visible is None or facts.shown(facts.visible) == facts.shown(0.0):
         return ""
     return f"; this test cannot see differences below about {facts.shown(facts.visible)}{facts.unit}"
 

@@ -167,7 +167,7 @@ HOSTILE: dict[str, Callable[[Values], None]] = {
     "large many times": lambda card: card["preprocessing"].update(size=[4096, 4096], scales=[1.0] * 16),
 }
 for option, value in {"features_only": True, "norm_layer": "x", "act_layer": "x", "global_pool": "x"}.items():
-    HOSTILE[f"timm's {option}"] = lambda card, options={option: value}: card["architecture"].update(  # type: ignore[misc]
+    HOSTILE[f"timm's {option}"] = lambda card, options={option: value}: card["architecture"].update(  # type: ignore[misc]  # no type for defaults
         trunk="timm:resnet10t", trunk_options=options
     )
 

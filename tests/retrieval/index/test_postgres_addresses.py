@@ -70,7 +70,7 @@ def test_good_addresses_stay_as_they_are() -> None:
 )
 def test_tables_of_other_types_are_one_line(call: Any, found: tuple[Any, ...]) -> None:
     index = PostgresIndex.__new__(PostgresIndex)
-    index._table, index._effort, index.model = "birds", 100, SimpleNamespace(size=2)  # type: ignore[assignment]
-    index._rows = lambda *_: [found]  # type: ignore[method-assign]
+    index._table, index._effort, index.model = "birds", 100, SimpleNamespace(size=2)  # type: ignore[assignment]  # stand-ins
+    index._rows = lambda *_: [found]  # type: ignore[method-assign]  # a stand-in
     with pytest.raises(RunError, match="damaged"):
         call(index)
