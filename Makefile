@@ -28,7 +28,7 @@ types: $(VENV)/.installed-dev
 
 tests: $(VENV)/.installed-dev
 	@test -n "$$LEVELFIELD_CHROMIUM" || command -v chromium >/dev/null || command -v google-chrome >/dev/null || echo "no chromium: the pages are not tested in a browser; apt-get install chromium, or set LEVELFIELD_CHROMIUM"
-	$(PYTEST) --durations=50 --durations-file build/durations.txt
+	$(PYTEST) --durations=50 --durations-file=build/durations.txt
 
 coverage: $(VENV)/.installed-dev
 	$(PYTEST) --cov --cov-report=term:skip-covered
