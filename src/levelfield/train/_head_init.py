@@ -30,7 +30,7 @@ def initialize_head(
     """
     if spec.head.init == "random":
         return
-    drawn = spec.head.init == "orthogonal" or embedder.size > len(rows) - 1
+    drawn = _is_drawn(spec, embedder, rows)
     if rank() == 0:
         models.init_head(
             embedder.head.cpu(),
@@ -40,6 +40,17 @@ def initialize_head(
         )
     embedder.head.load_state_dict(broadcast_from_rank_zero(embedder.head.state_dict()))
     embedder.head.to(device)
+
+
+def start_key(spec: RunSpec, embedder: models.Embedder, rows: Rows) -> str | None:
+    """Return a key that runs share if their networks are equal before training; None if each is its own."""
+    fitted = spec.head.kind == "linear" and spec.head.init != "random"
+    return _key(spec) if fitted and not _is_drawn(spec, embedder, rows) else None
+
+
+def _is_drawn(spec: RunSpec, embedder: models.Embedder, rows: Rows) -> bool:
+    """Return whether some directions of the head are drawn from the seed of the run."""
+    return spec.head.init == "orthogonal" or embedder.size > len(rows) - 1
 
 
 def _directions(

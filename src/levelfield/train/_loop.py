@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import tee
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from levelfield import losses, metrics, models, samplers
 from levelfield.core.errors import RunError
@@ -35,7 +35,7 @@ from levelfield.train._collapse import diagnose_collapse
 from levelfield.train._devices import to_device
 from levelfield.train._early_stopping import EarlyStopping
 from levelfield.train._embed import describe_unusable, embed
-from levelfield.train._head_init import initialize_head
+from levelfield.train._head_init import initialize_head, start_key
 from levelfield.train._inputs import Inputs
 from levelfield.train._light_optimizer import unmarked_methods
 from levelfield.train._objective import NotFiniteError, Objective
@@ -44,6 +44,9 @@ from levelfield.train._ranks import average_gradients, broadcast_from_rank_zero,
 
 VALIDATION_METRICS = ("precision_at_1", "r_precision", "map_at_r")
 FULL_STATE_MODES = ("finetune", "tail")  # all tensors of the network may change
+
+Validation: TypeAlias = tuple[dict[str, float], float | str]
+_starts: dict[tuple[str, str, int, str, int], Validation] = {}  # a few numbers for each fold
 
 
 class DivergedError(RunError):
@@ -109,6 +112,9 @@ class _Run:
         if spec.trunk.mode not in ("frozen", "tail"):  # the layout of images; convolutions are faster on it
             self.embedder.to(memory_format=torch.channels_last)
         self.frozen = spec.trunk.mode == "frozen"
+        self.embedder.eval()
+        # A frozen trunk is never called, and switching the mode of its many layers takes time.
+        self.trained: nn.Module = self.embedder.head if self.frozen else self.embedder
         self.labels, num_classes = _dense_labels(data.labels[data.train])
         self.objective = Objective(
             spec,
@@ -144,7 +150,7 @@ class _Run:
         if not self._resume():
             initialize_head(self.spec, self.embedder, self.data.inputs, self.data.train, device=self.device)
             self._evaluate(mean_loss=None)
-        while self.epoch < training.max_epochs and not self.early_stopping.should_stop(self.epoch):
+        while not self._is_over():
             self.epoch += 1
             report_progress(self.epoch, training.max_epochs)
             mean_loss = self._train_epoch()
@@ -167,11 +173,11 @@ class _Run:
 
     def _train_epoch(self) -> float:
         training = self.spec.training
-        self.embedder.train()
+        self.trained.train()
         set_rates(self.optimizer, self.epoch, schedule=self.spec.schedule, training=training)
         self.objective.start_epoch(self.epoch)
         total, steps = 0.0, 0
-        with _global_seed(seed_for(self.spec.seed, "global", self.epoch)):
+        with _global_seed(seed_for(self.spec.seed, "global", self.epoch), self.device):
             for rows, batch in self._batches():
                 labels = to_device(torch.from_numpy(self.labels[shard(rows)]), self.device)
                 total += self._backward(rows, to_device(batch, self.device), labels)
@@ -242,14 +248,30 @@ class _Run:
         if best:
             weights = trained_state_dict(self.embedder, mode=self.spec.trunk.mode)
             checkpoint.save_weights(self.directory.path, weights)
-        checkpoint.save_state(self.directory.path, self._state())
+        if not self._is_over():  # the result follows at once, and the state would be deleted
+            checkpoint.save_state(self.directory.path, self._state())
 
-    def _validate(self) -> tuple[dict[str, float], float | str]:
+    def _is_over(self) -> bool:
+        return self.epoch >= self.spec.training.max_epochs or self.early_stopping.should_stop(self.epoch)
+
+    def _validate(self) -> Validation:
+        """Return the scores on the validation classes; those before training are computed once a process."""
+        start = start_key(self.spec, self.embedder, self.data.train) if self.epoch == 0 else None
+        if start is None:
+            return self._score_validation()
+        training = self.spec.training
+        key = (start, training.metric, training.eval_batch_size, self.device, torch.get_num_threads())
+        if key not in _starts:
+            _starts[key] = self._score_validation()
+        scores, alike = _starts[key]
+        return dict(scores), alike
+
+    def _score_validation(self) -> Validation:
         """Return the scores on the validation classes, and the mean cosine between embeddings.
 
         Where there is no score, NaN and the reason.
         """
-        self.embedder.eval()
+        self.trained.eval()
         rows = self.data.validation
         forward = self.embedder.project if self.frozen else self.embedder
         embeddings = embed(
@@ -307,13 +329,14 @@ class _Run:
 
 def trained_state_dict(embedder: models.Embedder, *, mode: str) -> dict[str, Tensor]:
     """Return the tensors that a run may change: the state dict without frozen tensors of the trunk."""
+    if mode == "frozen":
+        parts = {name: part for name, part in embedder.named_children() if name != "trunk"}
+        return {f"{name}.{key}": v for name, part in parts.items() for key, v in part.state_dict().items()}
     state: dict[str, Tensor] = embedder.state_dict()
     if mode in FULL_STATE_MODES:
         return state
-    kept: set[str] = set()
-    if mode != "frozen":
-        kept |= {name for name, parameter in embedder.named_parameters() if parameter.requires_grad}
-        kept |= {name for name, _ in embedder.named_buffers()}  # statistics of BatchNorm layers
+    kept = {name for name, parameter in embedder.named_parameters() if parameter.requires_grad}
+    kept |= {name for name, _ in embedder.named_buffers()}  # statistics of BatchNorm layers
     return {name: v for name, v in state.items() if name in kept or not name.startswith("trunk.")}
 
 
@@ -351,8 +374,11 @@ def _create_sampler(spec: RunSpec, labels: Rows) -> samplers.BatchSampler:
 
 
 @contextmanager
-def _global_seed(seed: int) -> Iterator[None]:
+def _global_seed(seed: int, device: str) -> Iterator[None]:
     """Seed the global generator in the block, for layers that draw from it (dropout), and restore it."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        if device == "cpu":  # the other call takes a stack trace for each kind of device, to seed it later
+            torch.default_generator.manual_seed(seed)
+        else:
+            torch.manual_seed(seed)
         yield

@@ -23,13 +23,13 @@ from levelfield.core.seeds import seed_for
 from levelfield.data import Dataset, cache_directory, transforms
 from levelfield.data.views import DevelopmentView, open_development_view
 from levelfield.models.extraction import FeatureSource
-from levelfield.models.features import FeatureStore, cached_features, feature_identity
+from levelfield.models.features import FeatureStore, cached_features
 from levelfield.records import (
     DataIdentity,
     PluginIdentity,
     RunSpec,
     TrunkIdentity,
-    feature_id,
+    rows_digest,
 )
 from levelfield.train._inputs import FeatureInputs, ImageInputs, Inputs
 
@@ -119,14 +119,13 @@ def _open_view(data: str, transform: str, root: Path | None, content: str) -> De
     )
 
 
-_features: dict[str, FeatureStore] = {}
+_features: dict[tuple[Any, ...], FeatureStore] = {}
 
 
 def create_inputs(dataset: Dataset, spec: RunSpec, resources: Resources, *, train: bool) -> Inputs:
     """Return the network's inputs for ``dataset``: images, or cached outputs of a frozen network."""
     if uses_cached_features(spec):
-        source, options = create_feature_source(spec, resources, train=train)
-        key = feature_id(feature_identity(source, dataset, **options))
+        key = _feature_key(dataset, spec, resources, train=train)
         if key not in _features:  # checking the file takes longer than training a head
             _features[key] = compute_trunk_features(dataset, spec, resources, train=train)
         store = _features[key]
@@ -136,6 +135,16 @@ def create_inputs(dataset: Dataset, spec: RunSpec, resources: Resources, *, trai
         partial(transforms.create, spec.transform.name, **spec.transform.options),
         loaders=resources.loaders,
         prepare=partial(prepare_process, resources),
+    )
+
+
+def _feature_key(dataset: Dataset, spec: RunSpec, resources: Resources, *, train: bool) -> tuple[Any, ...]:
+    """Return what the features of ``dataset`` depend on, without hashing the network: it is shared too."""
+    rows = "" if dataset.row_numbers is None else rows_digest(dataset.row_numbers)
+    return (
+        *(dataset.name, dataset.fingerprint, dataset.content, len(dataset), rows),
+        *(part.model_dump_json() for part in (spec.data, spec.trunk, spec.transform)),
+        *(spec.head.pooling, resources.dataset_root, resources.weights, resources.device, train),
     )
 
 
