@@ -14,20 +14,15 @@ results=$(cd "$(dirname "$0")/.." && pwd)
 export OMP_NUM_THREADS=1
 mkdir -p "$out"
 
-run() { # NAME: run one arena; all arenas of a kind are searched before a test set is opened
+run() { # NAME: run one arena under its plan, which was published before any of these test sets was opened
   local name=$1 options=()
-  shift
   [[ $name == glyphs* ]] || options+=(--set "dataset.root=$data")
   [[ -d $results/unfinished/$name ]] && options+=(--reuse "$results/unfinished/$name")
-  "$levelfield" run "$results/experiments/$name.yaml" --plan "$results/plans/$name.json" --out "$out/$name" "${options[@]}" "$@"
+  "$levelfield" run "$results/experiments/$name.yaml" --plan "$results/plans/$name.json" --out "$out/$name" "${options[@]}"
 }
 
-frozen=(glyphs-frozen cub200-frozen flowers102-frozen cars196-frozen)
-for name in "${frozen[@]}"; do run "$name" --search-only; done
-for name in "${frozen[@]}"; do run "$name"; done
-run cub200-frozen-lite012
-run cub200-tail
-run cars196-tail
+for name in glyphs-frozen cub200-frozen flowers102-frozen cars196-frozen cub200-frozen-lite012; do run "$name"; done
+for name in cub200-tail cars196-tail; do run "$name"; done
 "$levelfield" study test-feedback "$results/experiments/studies.yaml" --set "dataset.root=$data" --out "$out/test-feedback"
 "$levelfield" sweep "$results/experiments/studies.yaml" --set "dataset.root=$data" --set hyperparameters=defaults --out "$out/sweeps" \
   --over head.size=64,128,256,512 --over batch.size=16,32,64,128 --over batch.samples_per_class=2,4,8

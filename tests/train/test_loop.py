@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -167,3 +168,33 @@ def test_labels_are_renumbered_for_classification_losses() -> None:
 
     dense, count = _loop._dense_labels(np.array([7, 3, 7, 9]))
     assert dense.tolist() == [1, 0, 1, 2] and count == 3
+
+
+def test_scores_before_training_are_computed_once_for_all_runs_that_start_alike(
+    tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_loop, "_starts", {})
+    scored: list[int] = []
+    score = _loop._Run._score_validation
+
+    def count(run: _loop._Run) -> _loop.Validation:
+        scored.append(run.epoch)
+        return score(run)
+
+    monkeypatch.setattr(_loop._Run, "_score_validation", count)
+    frozen = {"trunk": {**tiny["trunk"], "mode": "frozen"}, "head": {"size": 3, "init": "pca"}}
+    first = job(tiny, tmp_path / "first", **frozen)
+    again = job(tiny, tmp_path / "again", {"name": "contrastive"}, **frozen)
+    metric = first.spec.metric.model_copy(update={"source": "edited"})
+    edited = replace(
+        first, spec=first.spec.model_copy(update={"metric": metric}), directory=tmp_path / "edited"
+    )
+    drawn = job(tiny, tmp_path / "drawn", **{**frozen, "head": {"size": 3, "init": "orthogonal"}})
+    starts = []
+    for each in (first, again, edited, drawn):
+        before = scored.count(0)
+        run_job(each)
+        starts.append(scored.count(0) - before)
+    assert starts == [1, 0, 1, 1]
+    lines = [RunDirectory(each.directory).log()[0] for each in (first, again, edited)]
+    assert lines[0] == lines[1] == lines[2]

@@ -260,7 +260,13 @@ class _Run:
         if start is None:
             return self._score_validation()
         training = self.spec.training
-        key = (start, training.metric, training.eval_batch_size, self.device, torch.get_num_threads())
+        key = (
+            start,
+            self.spec.metric.model_dump_json(),
+            training.eval_batch_size,
+            self.device,
+            torch.get_num_threads(),
+        )
         if key not in _starts:
             _starts[key] = self._score_validation()
         scores, alike = _starts[key]
