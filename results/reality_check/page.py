@@ -166,6 +166,7 @@ def render(name: str, found: dict[str, Any]) -> str:
         loader=FileSystemLoader(HERE), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["listed"] = listed
+    environment.filters["least_to_most"] = lambda counts: f"{min(counts)} to {max(counts)}"
     return environment.get_template(name).render(**found)
 
 
