@@ -43,7 +43,8 @@ def answers(overview: Overview, trained: Sequence[Arena], cost: Mapping[str, flo
     best = candidates[0]
     rank = list(overview.gains).index(best)
     where = "the best mean" if rank == 0 else f"rank {rank + 1} by mean"
-    gain = f"{overview.gains[best]:+.1f} points over the pretrained features"
+    own = [arena.gains[best] for arena in overview.arenas]
+    gain = f"{_range(own)} points over the pretrained features"
     found = [Answer("one default", best, f"{where}, {gain}; no method was found better on any dataset")]
     pairwise = [m for m in candidates if not _has_class_weights(m, overview)]
     if pairwise:
@@ -152,8 +153,9 @@ def effects(
         swept: Smallest and largest effect of a factor over methods, by description.
     """
     gains = list(overview.gains.values())
+    every = [arena.gains[method] for arena in overview.arenas for method in arena.methods]
     found = [
-        Effect("any of these losses instead of none", f"{gains[-1]:+.1f} to {gains[0]:+.1f}"),
+        Effect("any of these losses instead of none", _range(every)),
         Effect("the best mean instead of the median loss", f"{gains[0] - median(gains):+.1f}"),
     ]
     together = [
@@ -162,14 +164,18 @@ def effects(
         for one in [arena.scores("separated", "map_at_r")]
         for m in arena.methods
     ]
-    found.append(
-        Effect("four concatenated models instead of one", f"{min(together):+.1f} to {max(together):+.1f}")
-    )
+    found.append(Effect("four concatenated models instead of one", _range(together)))
     for arena in trained:
         rivals = [other.means for other in overview.arenas if other.dataset == arena.dataset]
         for rival in rivals:
             changes = [100 * (arena.means[m] - rival[m]) for m in arena.methods if m in rival]
             what = {"tail": "the upper layers trained too", "finetune": "all layers trained too"}[arena.mode]
-            found.append(Effect(f"{what}, {arena.dataset}", f"{min(changes):+.1f} to {max(changes):+.1f}"))
+            found.append(Effect(f"{what}, {arena.dataset}", _range(changes)))
     found += [Effect(what, f"{low:+.1f} to {high:+.1f}") for what, (low, high) in swept.items()]
     return found
+
+
+def _range(values: Sequence[float]) -> str:
+    """Return the least and the largest value, or one number if they round to the same."""
+    low, high = f"{min(values):+.1f}", f"{max(values):+.1f}"
+    return low if low == high else f"{low} to {high}"

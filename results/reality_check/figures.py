@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from statistics import fmean
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,24 +36,23 @@ def overall(overview: Overview) -> Figure:
     methods, half = list(overview.gains), overview.half_widths
     figure = Figure(figsize=(WIDTH, 1.7 + 0.27 * len(methods)), layout="constrained")
     axes = figure.subplots()
-    average = {a.name: fmean(a.gains[m] for m in methods) for a in overview.arenas}
-    offset = fmean(average.values())
+    average = overview.average_gains
     for row, method in enumerate(methods):
         color = LEADS if method in overview.candidates else REST
-        at, width = overview.gains[method] - offset, half.get(method, 0.0)
+        at, width = overview.above_average[method], half.get(method, 0.0)
         axes.plot([at - width, at + width], [row, row], color=color, lw=5, alpha=0.35, solid_capstyle="butt")
         axes.plot(at, row, "o", color=color, ms=7, zorder=3)
         if len(overview.arenas) > 1:
             for arena, shade in zip(overview.arenas, SETS, strict=False):
-                axes.plot(arena.gains[method] - average[arena.name], row, "|", color=shade, ms=9, mew=2)
+                axes.plot(arena.gains[method] - average[arena.dataset], row, "|", color=shade, ms=9, mew=2)
     axes.axvline(0, color=INK, lw=0.8, alpha=0.6)
     if len(overview.arenas) > 1:
         for arena, shade in zip(overview.arenas, SETS, strict=False):
             axes.plot([], [], "|", color=shade, ms=9, mew=2, label=arena.dataset)
         figure.legend(loc="outside lower center", ncols=3, fontsize=9, frameon=False)
     _style(axes, methods, "points of MAP@R above or below the average method")
-    where = ", ".join(f"{arena.dataset} {-average[arena.name]:+.1f}" for arena in overview.arenas)
-    axes.set_title(f"pretrained features: {where}", fontsize=9, loc="left", color=QUIET)
+    where = ", ".join(f"{dataset} {-gain:+.1f}" for dataset, gain in average.items())
+    axes.set_title(fill(f"pretrained features: {where}", 60), fontsize=9, loc="left", color=QUIET)
     return figure
 
 

@@ -41,6 +41,17 @@ class Overview:
         means = {method: fmean(arena.gains[method] for arena in self.arenas) for method in common}
         return dict(sorted(means.items(), key=lambda item: -item[1]))
 
+    @cached_property
+    def above_average(self) -> dict[str, float]:
+        """Mean distance of each method to the average method of a dataset, in points, best first."""
+        average = fmean(self.gains.values())
+        return {method: gain - average for method, gain in self.gains.items()}
+
+    @property
+    def average_gains(self) -> dict[str, float]:
+        """Gain of the average method on each dataset, in points."""
+        return {each.dataset: fmean(each.gains[m] for m in self.gains) for each in self.arenas}
+
     @property
     def partial(self) -> list[str]:
         """Methods that some arena does not have."""
@@ -118,14 +129,14 @@ class Overview:
         """
         published_in = {method: year for arena in self.arenas for method, year in years(arena).items()}
         several = len(self.arenas) > 1
-        heads = ["method", "year", *(["mean gain"] if several else [])]
+        heads = ["method", "year", *(["above average"] if several else [])]
         heads += [f"{arena.dataset} ({100 * arena.means[arena.baseline]:.1f})" for arena in self.arenas]
         heads += ["better, worse", *(["in general"] if several else []), *(["step time"] if cost else [])]
         rows = []
         for method in [*self.gains, *self.partial]:
             cells = [f"**{method}**" if method in self.candidates else method, str(published_in[method])]
             if several:
-                cells.append(f"{self.gains[method]:+.2f}" if method in self.gains else "-")
+                cells.append(f"{self.above_average[method]:+.2f}" if method in self.gains else "-")
             cells += [
                 f"{arena.gains[method]:+.2f}" if method in arena.gains else "-" for arena in self.arenas
             ]

@@ -156,8 +156,8 @@ def write_images(found: dict[str, Any], images: Path) -> None:
     if found["dependences"]:
         write_png(agreements(found["dependences"]), images / "reality-check-order.png")
     if found["trends"]:
-        label = "mean gain, points of MAP@R"
-        write_png(by_year(overview.gains, found["years"], label), images / "reality-check-years.png")
+        label = "points of MAP@R above or below the average method"
+        write_png(by_year(overview.above_average, found["years"], label), images / "reality-check-years.png")
 
 
 def render(name: str, found: dict[str, Any]) -> str:

@@ -65,7 +65,7 @@ def trends(overview: Overview, others: Sequence[Arena]) -> list[Trend]:
     """Return the trend over all datasets first, then of each arena, then of the papers' own numbers."""
     arenas = overview.arenas
     known = years(arenas[0])
-    found = [trend("mean gain over the datasets, MAP@R", overview.gains, known)] if len(arenas) > 1 else []
+    found = [trend("mean over the datasets, MAP@R", overview.gains, known)] if len(arenas) > 1 else []
     found += [trend(f"{arena.title}, MAP@R", arena.gains, years(arena)) for arena in (*arenas, *others)]
     for arena in arenas:
         beside = papers(arena)
