@@ -111,7 +111,7 @@ MARKS = ["<!-- reality check: written by `make reality-check` -->", "<!-- end of
 def test_the_pages_are_made_of_records(results: Path, tmp_path: Path) -> None:
     page, choice, readme = pages(results, tmp_path)
     first = page.split("\n\n")[1]
-    assert len(first.split()) <= 80 and "5 published methods" in first and "2 image datasets" in first
+    assert len(first.split()) <= 80 and "5 published methods" in first and "on 2 datasets" in first
     assert readme == "\n".join(["before", MARKS[0], first, MARKS[1], "after", ""])
     assert page.count("**") % 2 == 0
     overall = page.partition("## All datasets")[2].partition("\n## ")[0]
@@ -130,8 +130,8 @@ def test_the_pages_are_made_of_records(results: Path, tmp_path: Path) -> None:
     order = page.partition("## What does the order depend on?")[2].partition("\n## ")[0]
     for factor in ("nothing but luck", "the dataset", "the pretrained network", "the trained layers"):
         assert f"| {factor} | " in order, order
-    assert "CUB-200-2011, frozen network, was measured before with 2 x 1, 2" in page
-    assert "Glyphs, frozen network, was measured before" not in page  # it is the present measurement
+    assert "An earlier measurement of CUB-200-2011, frozen network (2 x 1, 2" in page
+    assert "An earlier measurement of Glyphs" not in page  # it is the present measurement
     shape = page.partition("## Does the shape of the training embeddings predict the score?")[2]
     assert all(f"\n| {metric} | " in shape for metric in ("pi_intra", "pi_inter", "pi_ratio", "rho"))
     images = {
@@ -144,7 +144,7 @@ def test_the_pages_are_made_of_records(results: Path, tmp_path: Path) -> None:
 def test_one_dataset_is_enough(results: Path, tmp_path: Path) -> None:
     shutil.copytree(results / "cub200-frozen", tmp_path / "results" / "cub200-frozen")
     page, choice, _ = pages(tmp_path / "results", tmp_path)
-    assert "on 1 image dataset:" in page and "in general" not in page.partition("## The protocol")[0].lower()
+    assert "on 1 dataset." in page and "in general" not in page.partition("## The protocol")[0].lower()
     assert "What does a method cost" not in page and "frozen" in choice
 
 

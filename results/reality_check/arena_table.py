@@ -9,10 +9,10 @@ from levelfield.reports import Table
 from levelfield.reports.table import TableCell, score_cell
 
 COLUMNS = (
-    ("MAP@R", "concatenated", "map_at_r"),
-    ("one model", "separated", "map_at_r"),
-    ("P@1", "concatenated", "precision_at_1"),
-    ("one model", "separated", "precision_at_1"),
+    ("MAP@R, four models", "concatenated", "map_at_r"),
+    ("MAP@R, one", "separated", "map_at_r"),
+    ("P@1, four models", "concatenated", "precision_at_1"),
+    ("P@1, one", "separated", "precision_at_1"),
 )
 
 
@@ -27,7 +27,7 @@ def main_table(arena: Arena) -> str:
         ]
         name = f"**{method}**" if method in arena.leaders else method
         rows.append([name, *cells, TableCell(_behind(arena, method))])
-    heads = ["method", *(head for head, _, _ in COLUMNS), "behind the best mean"]
+    heads = ["method", *(head for head, _, _ in COLUMNS), "behind the best"]
     return Table.from_rows(heads, rows).markdown()
 
 

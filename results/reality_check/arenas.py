@@ -12,13 +12,14 @@ from statistics import fmean, median
 
 from levelfield.analysis import Analysis, analyze
 from levelfield.records import Selection, Store
-from levelfield.reports import result_warnings
+from levelfield.reports import interval_exceptions, result_warnings, search_luck_warnings, unjudged_columns
 from levelfield.stats import JudgedPair, Judgment
 
 DATASETS = {"cub200": "CUB-200-2011", "cars196": "Cars196", "flowers102": "Flowers-102", "glyphs": "Glyphs"}
 MODES = {"frozen": "frozen network", "tail": "upper layers trained", "finetune": "all layers trained"}
 EVIDENT = ("better", "worse")
 BUDGETS = {"frozen": (10, 16), "tail": (3, 8)}  # fewest searches and trials without a weak point, by mode
+PLAN_NOTE = "Preregistered with plan"  # what a record says of its plan; the page has a table of the plans
 NAME = re.compile(rf"(?P<data>[a-z0-9_]+)-(?P<mode>{'|'.join(MODES)})(?:-(?P<variant>[a-z0-9-]+))?")
 
 
@@ -124,6 +125,17 @@ class Arena:
         judgment = self.analysis.judgments[setting, metric]
         return [m for m in self.methods if _from(judgment, m, self.baseline).verdict == "better"]
 
+    def number_above(self, metric: str, setting: str = "concatenated") -> str:
+        """Return how many methods were found better than the pretrained features, if that was judged."""
+        refused = self.analysis.judgments[setting, metric].refusal
+        return "none judged" if refused else str(len(self.above_baseline(metric, setting)))
+
+    @property
+    def notes(self) -> str:
+        """What the intervals of the table do not show."""
+        found = (interval_exceptions(self.analysis), unjudged_columns(self.analysis))
+        return " ".join(note for note in found if note)
+
     def behind_best(self, method: str) -> JudgedPair:
         """Return the pair of the best mean and a method; its interval holds for all pairs together."""
         return _from(self.judgment, self.methods[0], method)
@@ -134,6 +146,14 @@ class Arena:
         training = self.analysis.comparison.experiment.training
         assert training.iterations_per_epoch is not None, "arenas give it"
         return training.max_epochs * training.iterations_per_epoch
+
+    @property
+    def trial_steps(self) -> int:
+        """Largest number of steps of a trial's run."""
+        experiment = self.analysis.comparison.experiment
+        assert experiment.training.iterations_per_epoch is not None, "arenas give it"
+        epochs = experiment.search.max_epochs or experiment.training.max_epochs
+        return epochs * experiment.training.iterations_per_epoch
 
     @property
     def rates(self) -> str:
@@ -164,16 +184,22 @@ class Arena:
     @property
     def shortfalls(self) -> list[str]:
         """Weaknesses of this arena's own procedure, one sentence each; empty for a sound one."""
-        found = result_warnings(self.analysis.comparison)
-        experiment = self.analysis.comparison.experiment
+        comparison = self.analysis.comparison
+        said_below = search_luck_warnings(comparison)
+        found = [
+            note
+            for note in result_warnings(comparison)
+            if not note.startswith(PLAN_NOTE) and note not in said_below
+        ]
+        experiment = comparison.experiment
         searches, trials = BUDGETS.get(self.mode, (0, 0))
-        if experiment.hyperparameters == "search" and (
-            experiment.search.repeats < searches or experiment.search.trials < trials
-        ):
-            found.append(
-                f"Searches x trials: {experiment.search.repeats} x {experiment.search.trials}; "
-                f"{searches} x {trials} are wanted here."
-            )
+        repeats, tried = experiment.search.repeats, experiment.search.trials
+        if experiment.hyperparameters != "search":
+            found.append("No search: the papers' values were used.")
+        elif repeats < searches or tried < trials:
+            found.append(f"Searches x trials: {repeats} x {tried}; {searches} x {trials} are wanted here.")
+        if experiment.hyperparameters == "search" and repeats == 1:
+            found.append("One search per method: its luck is not counted.")
         if experiment.confirm.reruns < 2:
             found.append("One rerun per selection does not show the luck of the seeds.")
         if fmean(self.unfinished) > 0.5:

@@ -8,7 +8,6 @@ from statistics import fmean, median
 
 from arenas import Arena
 from levelfield import losses, methods
-from levelfield.analysis import Repeat
 from overview import Overview, listed
 
 SIZABLE = 0.5  # points; smaller differences do not matter when a loss is chosen
@@ -43,44 +42,27 @@ def answers(overview: Overview, trained: Sequence[Arena], cost: Mapping[str, flo
     best = candidates[0]
     rank = list(overview.gains).index(best)
     where = "the best mean" if rank == 0 else f"rank {rank + 1} by mean"
-    own = [arena.gains[best] for arena in overview.arenas]
-    gain = f"{_range(own)} points over the pretrained features"
-    found = [Answer("one default", best, f"{where}, {gain}; no method was found better on any dataset")]
+    gains = listed([f"{arena.gains[best]:+.1f} on {arena.dataset}" for arena in overview.arenas])
+    why = (
+        f"{where}: {gains}, in points over the pretrained features; no method was found better on any dataset"
+    )
+    found = [Answer("one default", best, why)]
     pairwise = [m for m in candidates if not _has_class_weights(m, overview)]
     if pairwise:
-        found.append(
-            Answer(
-                "no weights per class: many classes, or labels that change",
-                pairwise[0],
-                _gap(overview, pairwise[0]),
-            )
-        )
-    untuned = untuned_gap(overview)
-    tunable = [m for m in candidates if m in untuned]
-    if tunable:
-        least = min(tunable, key=lambda m: untuned[m])
-        why = (
-            f"tuning improved its paper's values by {untuned[least]:.1f} validation points, "
-            f"the median method's by {median(untuned.values()):.1f}; {_gap(overview, least)}"
-        )
-        found.append(Answer("no time to tune", least, why))
-    timed = [m for m in candidates if m in cost]
+        wish = "no weights per class: many classes, or labels that change"
+        found.append(Answer(wish, pairwise[0], _gap(overview, pairwise[0])))
+    untuned = {m: score for m, score in untuned_scores(overview).items() if m in candidates}
+    if untuned:
+        first = max(untuned, key=lambda m: untuned[m])
+        why = f"its paper's values had the best validation scores; {_gap(overview, first)}"
+        found.append(Answer("no time to tune", first, why))
+    timed = {f"{cost[m]:.1f}": m for m in reversed(candidates) if m in cost}  # equal times: the best mean
     if timed:
-        cheapest = min(timed, key=lambda m: cost[m])
+        cheapest = timed[min(timed, key=float)]
         most = max(cost, key=lambda m: cost[m])
         why = f"its step takes {cost[cheapest]:.1f} times that of contrastive, {most}'s {cost[most]:.1f}"
         found.append(Answer("the cheapest step", cheapest, f"{why}; {_gap(overview, cheapest)}"))
-    return [*_merged(found), *_when_trained(trained)]
-
-
-def _merged(found: list[Answer]) -> list[Answer]:
-    """Return one row per method; the first reason of a method is kept."""
-    rows: dict[str, Answer] = {}
-    for each in found:
-        first = rows.get(each.method)
-        wish = each.wish if first is None else f"{first.wish}; {each.wish}"
-        rows[each.method] = Answer(wish, each.method, each.why if first is None else first.why)
-    return list(rows.values())
+    return [*found, *_when_trained(trained)]
 
 
 def _when_trained(trained: Sequence[Arena]) -> list[Answer]:
@@ -90,7 +72,9 @@ def _when_trained(trained: Sequence[Arena]) -> list[Answer]:
     if not common:
         return []
     where = listed([arena.dataset for arena in trained])
-    why = f"no other of {len(trained[0].methods)} methods was found better, on {where}"
+    searches = " and ".join(dict.fromkeys(arena.budget for arena in trained))
+    others = len(trained[0].methods) - len(common)
+    why = f"none of the {others} others was found better, on {where} (searches x trials, reruns: {searches})"
     return [Answer("to train more layers than a head", listed(common), why)]
 
 
@@ -106,27 +90,24 @@ def _has_class_weights(name: str, overview: Overview) -> bool:
     return losses.registry[methods.resolve_method(specs[name]).loss].card.kind == "classification"
 
 
-def untuned_gap(overview: Overview) -> dict[str, float]:
-    """Return what tuning added to the papers' values, by validation score in points; mean over searches.
+def untuned_scores(overview: Overview) -> dict[str, float]:
+    """Return the validation score of the papers' values, in points above the average method.
 
-    The first trial of each search has the paper's values. The best of several trials is chosen by the same
-    scores, so the gap is an upper bound. Methods without such trials are left out.
+    The first trial of each search has the papers' values. The mean is over searches and datasets. Methods
+    without such trials are left out.
     """
     found: dict[str, list[float]] = {}
     for arena in overview.arenas:
         if arena.analysis.comparison.experiment.search.first != "defaults":
             continue
+        scores = {}
         for result in arena.analysis.comparison.trained:
-            gaps = [gap for repeat in result.repeats if (gap := _tuning_gain(repeat)) is not None]
-            if gaps:
-                found.setdefault(result.method, []).append(fmean(gaps))
-    return {method: fmean(gaps) for method, gaps in found.items() if method in overview.gains}
-
-
-def _tuning_gain(repeat: Repeat) -> float | None:
-    """Return the points between the best and the first trial of a search; None if they are not on record."""
-    first, best = (repeat.trials[0].score if repeat.trials else None), repeat.selection.score
-    return None if first is None or best is None else 100 * abs(best - first)
+            first = [repeat.trials[0].score for repeat in result.repeats if repeat.trials]
+            if known := [score for score in first if score is not None]:
+                scores[result.method] = 100 * fmean(known)
+        for method, score in scores.items():
+            found.setdefault(method, []).append(score - fmean(scores.values()))
+    return {method: fmean(each) for method, each in found.items() if method in overview.gains}
 
 
 @dataclass(frozen=True)
@@ -153,9 +134,14 @@ def effects(
         swept: Smallest and largest effect of a factor over methods, by description.
     """
     gains = list(overview.gains.values())
-    every = [arena.gains[method] for arena in overview.arenas for method in arena.methods]
     found = [
-        Effect("any of these losses instead of none", _range(every)),
+        *(
+            Effect(
+                f"training a layer with any of these losses, {arena.dataset}",
+                _range(list(arena.gains.values())),
+            )
+            for arena in overview.arenas
+        ),
         Effect("the best mean instead of the median loss", f"{gains[0] - median(gains):+.1f}"),
     ]
     together = [

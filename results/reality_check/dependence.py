@@ -14,7 +14,7 @@ from arenas import Arena
 from levelfield.records import write_text
 from levelfield.stats import Agreement, rank_agreement
 
-FACTORS = ("search", "dataset", "trunk", "schedule", "mode")  # in the order of the page
+FACTORS = ("search", "budget", "dataset", "trunk", "schedule", "mode")  # in the order of the page
 
 
 @dataclass(frozen=True)
@@ -97,12 +97,12 @@ def dependences(arenas: Iterable[Arena], earlier: Mapping[str, list[Earlier]]) -
 
 
 def _by_search(arenas: list[Arena]) -> Iterator[Repeated | None]:
-    """Compare one half of an arena's searches with the other half: the same but for luck."""
+    """Compare every second search of an arena with the others: the same but for luck."""
     for arena in arenas:
         if arena.analysis.comparison.experiment.search.repeats > 1:
             halves = [
-                Measured(f"{arena.title}: {word} of the searches", _means(arena, parity), None)
-                for parity, word in enumerate(("one half", "the other half"))
+                Measured(f"{arena.title}: {word} of its searches", _means(arena, parity), None)
+                for parity, word in enumerate(("some", "the others"))
             ]
             yield compare("search", *halves)
 
@@ -184,9 +184,10 @@ class Earlier:
         write_text(file, json.dumps(asdict(self) | {"told_apart": sorted(self.told_apart)}, indent=1) + "\n")
 
     def factor(self, arena: Arena) -> str:
-        """Return what differs from the present measurement: the schedule, or the searches only."""
-        same = (self.rates or f"{self.lr:g}", self.steps) == (arena.rates, arena.steps)
-        return "search" if same else "schedule"
+        """Return what differs from the present measurement: the schedule, the budget, or nothing but luck."""
+        if (self.rates or f"{self.lr:g}", self.steps) != (arena.rates, arena.steps):
+            return "schedule"
+        return "search" if self.budget == arena.budget else "budget"
 
     def measured(self, arena: Arena) -> Measured:
         """Return the measurement for comparisons with the present one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import fmean, median
+from statistics import fmean, median, stdev
 
 from arenas import EVIDENT, Arena, directed
 from beside_papers import years
@@ -103,9 +103,10 @@ class Overview:
         return [method for method in self.gains if all(method in found for found in above)]
 
     @property
-    def spread(self) -> float:
-        """Distance from the best to the worst method, in points."""
-        return max(self.gains.values()) - min(self.gains.values())
+    def widest_doubt(self) -> float:
+        """Largest difference between two candidates that their intervals leave open, in points."""
+        open_pairs = [p for p in self.pairs if {p.first, p.second} <= set(self.candidates)]
+        return max((100 * max(p.high, -p.low) for p in open_pairs), default=0.0)
 
     def behind(self, method: str) -> tuple[float, float]:
         """Return the distance of a method to the best mean, and its upper bound, in points."""
@@ -116,10 +117,17 @@ class Overview:
                 return 100 * found.difference, 100 * found.high
         return 0.0, 0.0
 
-    def times(self, method: str) -> tuple[int, int]:
-        """Return how often a method was found better than another on a dataset, and how often worse."""
-        pairs = [pair for arena in self.arenas for pair in arena.told_apart]
-        return sum(method == better for better, _ in pairs), sum(method == worse for _, worse in pairs)
+    @property
+    def best_by_spread(self) -> list[str]:
+        """The three methods with the best mean when each dataset is divided by its own spread of methods."""
+        spread = {each.name: stdev(each.gains[m] for m in self.gains) for each in self.arenas}
+        scaled = {m: fmean(each.gains[m] / spread[each.name] for each in self.arenas) for m in self.gains}
+        return sorted(scaled, key=lambda method: -scaled[method])[:3]
+
+    @property
+    def widest(self) -> Arena:
+        """Arena in which the methods differ most."""
+        return max(self.arenas, key=lambda arena: stdev(arena.gains[m] for m in self.gains))
 
     def table(self, cost: Mapping[str, float]) -> str:
         """Return the table over all datasets, best mean first.
@@ -131,7 +139,7 @@ class Overview:
         several = len(self.arenas) > 1
         heads = ["method", "year", *(["above average"] if several else [])]
         heads += [f"{arena.dataset} ({100 * arena.means[arena.baseline]:.1f})" for arena in self.arenas]
-        heads += ["better, worse", *(["in general"] if several else []), *(["step time"] if cost else [])]
+        heads += [*(["in general"] if several else []), *(["step time"] if cost else [])]
         rows = []
         for method in [*self.gains, *self.partial]:
             cells = [f"**{method}**" if method in self.candidates else method, str(published_in[method])]
@@ -140,7 +148,6 @@ class Overview:
             cells += [
                 f"{arena.gains[method]:+.2f}" if method in arena.gains else "-" for arena in self.arenas
             ]
-            cells.append("{}, {}".format(*self.times(method)))
             if several:
                 cells.append(self._verdict(method))
             if cost:
@@ -152,7 +159,7 @@ class Overview:
         if method not in self.gains:
             return "not judged"
         others = self.worse.get(method, [])
-        return f"worse than {listed(others, NAMED)}" if others else "not beaten"
+        return f"worse than {listed(others, NAMED)}" if others else "not found worse"
 
 
 def listed(names: Sequence[str], most: int = 10**6) -> str:

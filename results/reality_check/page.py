@@ -20,7 +20,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from arena_table import main_table
 from arenas import Arena, below, load
 from beside_papers import beside_table, papers, years
-from choice import answers, effects, untuned_gap
+from choice import answers, effects
 from dependence import Repeated, dependences, read_earlier
 from figures import FACTOR_WORDS, agreements, by_year, overall, standing, verdicts
 from levelfield.analysis import read_registration
@@ -60,6 +60,7 @@ def facts(results: Path) -> dict[str, Any]:
     return {
         "arenas": list(arenas.values()),
         "frozen": frozen,
+        "several": len(frozen) > 1,
         "trained": trained,
         "variants": [arena for arena in arenas.values() if arena.variant],
         "overview": overview,
@@ -89,7 +90,6 @@ def facts(results: Path) -> dict[str, Any]:
         "plans": plans(studies),
         "sweeps": swept,
         "answers": answers(overview, trained, ratio),
-        "untuned": untuned_gap(overview),
         "effects": effects(overview, trained, {s.title: (min(s.change), max(s.change)) for s in swept}),
     }
 
@@ -156,8 +156,10 @@ def write_images(found: dict[str, Any], images: Path) -> None:
     if found["dependences"]:
         write_png(agreements(found["dependences"]), images / "reality-check-order.png")
     if found["trends"]:
-        label = "points of MAP@R above or below the average method"
-        write_png(by_year(overview.above_average, found["years"], label), images / "reality-check-years.png")
+        write_png(
+            by_year(overview.above_average, found["years"], "points above the average"),
+            images / "reality-check-years.png",
+        )
 
 
 def render(name: str, found: dict[str, Any]) -> str:

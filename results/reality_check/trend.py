@@ -40,6 +40,17 @@ class Trend:
         """Direction of the trend in a word: "up", "down" or "none"."""
         return "up" if self.low > 0 else "down" if self.high < 0 else "none"
 
+    @property
+    def sentence(self) -> str:
+        """The trend in a sentence; the order counts where the line leaves it open."""
+        if self.answer != "none":
+            higher = "higher" if self.slope > 0 else "lower"
+            return f"Newer methods score {higher}, by {abs(self.slope):.1f} points in ten years."
+        if self.agreement.low > 0 or self.agreement.high < 0:
+            higher = "higher" if self.agreement.tau > 0 else "lower"
+            return f"Newer methods tend to rank {higher}, but by little."
+        return "We found no trend with the year of publication."
+
     def __str__(self) -> str:
         """Format for tables and sentences."""
         return f"{self.slope:+.1f} [{self.low:+.1f}, {self.high:+.1f}]"

@@ -31,7 +31,12 @@ from levelfield.reports._evaluation_table import (
 from levelfield.reports._figures import write_figures
 from levelfield.reports._page import render_report, render_report_head, write_report, write_tables
 from levelfield.reports._power import power_text
-from levelfield.reports._result_notes import result_warnings
+from levelfield.reports._result_notes import (
+    interval_exceptions,
+    result_warnings,
+    search_luck_warnings,
+    unjudged_columns,
+)
 from levelfield.reports._results_table import (
     results_json,
     results_latex,
@@ -62,6 +67,7 @@ __all__ = [
     "experiment_notes",
     "experiments_table",
     "heads_table",
+    "interval_exceptions",
     "means_table",
     "pairs_table",
     "power_text",
@@ -77,7 +83,9 @@ __all__ = [
     "results_lines",
     "results_markdown",
     "results_table",
+    "search_luck_warnings",
     "terminal_table",
+    "unjudged_columns",
     "verify_experiment",
     "write_comparison",
     "write_figures",
