@@ -101,8 +101,8 @@ def _by_search(arenas: list[Arena]) -> Iterator[Repeated | None]:
     for arena in arenas:
         if arena.analysis.comparison.experiment.search.repeats > 1:
             halves = [
-                Measured(f"{arena.title}: {word} of its searches", _means(arena, parity), None)
-                for parity, word in enumerate(("some", "the others"))
+                Measured(f"{arena.title}: {word}", _means(arena, parity), None)
+                for parity, word in enumerate(("every second search", "the other searches"))
             ]
             yield compare("search", *halves)
 
