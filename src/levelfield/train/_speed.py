@@ -67,9 +67,9 @@ def measure_speed(spec: RunSpec, resources: Resources) -> Speed:
     sample = fold.validation[:IMAGES]
     embedder = build_embedder(spec, resources)
     kept = _measure_features(view, spec, resources, sample) if uses_cached_features(spec) else None
-    short = spec.model_copy(
-        update={"training": spec.training.model_copy(update={"iterations_per_epoch": STEPS})}
-    )
+    # Two epochs are measured; a run that is over saves no state.
+    length = {"iterations_per_epoch": STEPS, "max_epochs": 3, "patience": None}
+    short = spec.model_copy(update={"training": spec.training.model_copy(update=length)})
     with (
         tempfile.TemporaryDirectory() as directory,
         closing(_inputs(view, spec, resources, kept)) as inputs,
