@@ -132,7 +132,7 @@ class Arena:
 
     @property
     def notes(self) -> str:
-        """What the intervals of the table do not show."""
+        """Verdicts that the intervals of the table do not show, and columns without intervals."""
         found = (interval_exceptions(self.analysis), unjudged_columns(self.analysis))
         return " ".join(note for note in found if note)
 

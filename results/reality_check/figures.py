@@ -146,7 +146,7 @@ def agreements(found: Sequence[Repeated]) -> Figure:
 
 
 def by_year(gains: Mapping[str, float], published_in: Mapping[str, int], label: str) -> Figure:
-    """Draw the gain of each method against its year, with the fitted line."""
+    """Draw the score of each method against its year, with the fitted line."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 

@@ -112,7 +112,6 @@ class _Run:
         if spec.trunk.mode not in ("frozen", "tail"):  # the layout of images; convolutions are faster on it
             self.embedder.to(memory_format=torch.channels_last)
         self.frozen = spec.trunk.mode == "frozen"
-        self.embedder.eval()
         # A frozen trunk is never called, and switching the mode of its many layers takes time.
         self.trained: nn.Module = self.embedder.head if self.frozen else self.embedder
         self.labels, num_classes = _dense_labels(data.labels[data.train])
